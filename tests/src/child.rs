@@ -177,12 +177,25 @@ static FORKER: LazyLock<mpsc::Sender<Order>> = LazyLock::new(|| {
         .spawn(move || {
             for (mut command, answer) in inbox {
                 die_with_parent::arm(&mut command);
-                let _ = answer.send(command.spawn());
+                // Returns when the child has become the other program.
+                let _ = answer.send(between_forks(|| command.spawn()));
             }
         })
         .expect("the system has room for a thread");
     orders
 });
+
+/// Held while a child has a copy of every socket, which is until it becomes another program.
+static FORKING: Mutex<()> = Mutex::new(());
+
+/// Runs `change` while no child is being forked.
+///
+/// A port is closed, and free, when its last copy is. Whoever closes one and says so must not
+/// leave a copy with a half-born child.
+pub(crate) fn between_forks<T>(change: impl FnOnce() -> T) -> T {
+    let _none = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
+    change()
+}
 
 fn fork(command: Command) -> io::Result<process::Child> {
     let (answer, outcome) = mpsc::channel();

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 pub(crate) const REDIS_URL: &str = "COORD_TEST_REDIS_URL";
 /// The `redis-server` or `valkey-server` to start.
 pub(crate) const REDIS_BIN: &str = "COORD_TEST_REDIS_BIN";
+/// `1`: start containers where there is no binary.
+#[cfg(feature = "docker")]
+pub(crate) const DOCKER: &str = "COORD_TEST_DOCKER";
 /// `1`: a test whose needs cannot be met passes, and is counted as skipped.
 pub(crate) const ALLOW_SKIP: &str = "COORD_TEST_ALLOW_SKIP";
 /// Where a run leaves what its runner counts.

@@ -20,6 +20,7 @@
 
 mod child;
 mod env;
+mod folder;
 pub mod need;
 mod ports;
 pub mod process;

@@ -13,8 +13,13 @@ use std::{
     },
 };
 
+use crate::child::between_forks;
+
 const FIRST: u16 = 11_000;
 const COUNT: u16 = 10_000;
+
+/// A cluster node's bus listens this far above its port; the sum stays below 32768.
+pub(crate) const BUS_OFFSET: u16 = 10_000;
 
 /// Processes start at different places, so that two of them rarely probe the same port.
 static NEXT: LazyLock<AtomicU16> =
@@ -29,6 +34,13 @@ pub(crate) fn free() -> u16 {
         .expect("one of ten thousand ports is free")
 }
 
+/// Like [`free`], with the cluster bus port above it free as well.
+pub(crate) fn free_with_bus() -> u16 {
+    candidates()
+        .find(|&port| is_free(port) && is_free(port + BUS_OFFSET))
+        .expect("one of ten thousand port pairs is free")
+}
+
 /// The loopback address with `port`.
 pub(crate) fn loopback(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
@@ -39,7 +51,7 @@ fn candidates() -> impl Iterator<Item = u16> {
 }
 
 fn is_free(port: u16) -> bool {
-    TcpListener::bind(loopback(port)).is_ok()
+    between_forks(|| TcpListener::bind(loopback(port)).is_ok())
 }
 
 #[cfg(test)]

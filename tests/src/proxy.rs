@@ -32,7 +32,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::{ports, wait};
+use crate::{child::between_forks, ports, wait};
 
 mod connection;
 mod rules;
@@ -174,6 +174,8 @@ impl FaultProxy {
         drop(old.token);
         let closed = tokio::time::timeout(CHANGE_WITHIN, old.gone.recv()).await;
         closed.expect("the proxy's runtime runs its connections");
+        // Nor does a half-born child have a copy of their sockets.
+        between_forks(|| ());
     }
 
     /// Closes the port, so that new connections are refused. Open ones go on.
@@ -331,7 +333,7 @@ async fn accept(
     loop {
         let refuse = faults.borrow_and_update().refuse;
         if refuse {
-            listener = None;
+            between_forks(|| listener = None);
         } else if listener.is_none() {
             listener = bind_again(addr).await.ok();
         }

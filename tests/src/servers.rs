@@ -5,15 +5,28 @@
 //!
 //! The binary is `COORD_TEST_REDIS_BIN`, else `redis-server` or `valkey-server` on `PATH`, in
 //! `/usr/local/bin` or in `/usr/sbin`. A wrapper script must `exec` it.
+//!
+//! With the feature `docker` and `COORD_TEST_DOCKER=1`, a machine without a binary runs
+//! [`RedisServer`] as a container. TLS, loading servers, replicas, [`Cluster`] and [`Sentinel`]
+//! are missing there, because a container shares neither files nor loopback addresses with the
+//! test.
 
 mod admin;
 mod binary;
 mod builder;
+mod cluster;
+#[cfg(feature = "docker")]
+mod container;
+mod launch;
 mod monitor;
 mod process;
 mod redis;
+mod run;
+mod sentinel;
 mod tls;
 
 pub use builder::RedisBuilder;
+pub use cluster::Cluster;
 pub use monitor::Monitor;
 pub use redis::RedisServer;
+pub use sentinel::Sentinel;

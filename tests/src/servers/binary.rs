@@ -6,7 +6,7 @@ use std::{
     sync::OnceLock,
 };
 
-use crate::{env, need::Missing};
+use crate::{child::between_forks, env, need::Missing};
 
 const NAMES: [&str; 2] = ["redis-server", "valkey-server"];
 
@@ -27,7 +27,11 @@ pub(super) fn find() -> Result<&'static Binary, Missing> {
             .map_or_else(String::new, |named| format!("{named} does not start; "));
         Missing::new(
             "a redis-server or valkey-server",
-            format!("{named}install one, or set {} to its path", env::REDIS_BIN),
+            format!(
+                "{named}install one, set {} to its path, or build the tests with the feature \
+                 `docker` and set COORD_TEST_DOCKER=1",
+                env::REDIS_BIN
+            ),
         )
     })
 }
@@ -49,7 +53,7 @@ fn candidates() -> Vec<PathBuf> {
 
 fn probe(path: impl AsRef<Path>) -> Option<Binary> {
     let path = path.as_ref().to_path_buf();
-    let answer = Command::new(&path).arg("--version").output().ok()?;
+    let answer = between_forks(|| Command::new(&path).arg("--version").output()).ok()?;
     let major = major(&String::from_utf8_lossy(&answer.stdout))?;
     Some(Binary { path, major })
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{RedisServer, admin::Admin};
+use super::{RedisServer, admin::Admin, cluster, launch};
 use crate::need::Missing;
 
 /// Describes a [`RedisServer`]; by default it has no password, no TLS and no persistence.
@@ -15,6 +15,10 @@ pub struct RedisBuilder {
     pub(super) tls_names: Vec<String>,
     pub(super) loads_for: Option<Duration>,
     pub(super) master: Option<Admin>,
+    /// Whether the cluster bus port above its port has to be free.
+    pub(super) bus: bool,
+    /// The configuration of a sentinel, which is no data server.
+    pub(super) sentinel: Option<String>,
 }
 
 impl RedisBuilder {
@@ -88,6 +92,16 @@ impl RedisBuilder {
         self
     }
 
+    pub(super) fn cluster_node(mut self) -> Self {
+        self.bus = true;
+        self.args(cluster::node_args())
+    }
+
+    pub(super) fn sentinel(mut self, config: String) -> Self {
+        self.sentinel = Some(config);
+        self
+    }
+
     /// Starts the server; it answers when this returns.
     ///
     /// # Errors
@@ -99,6 +113,6 @@ impl RedisBuilder {
     /// # Cancel safety
     /// Safe: a server that nobody gets is killed.
     pub async fn start(self) -> Result<RedisServer, Missing> {
-        RedisServer::from_builder(self).await
+        launch::start(self).await
     }
 }

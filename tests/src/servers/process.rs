@@ -28,7 +28,7 @@ pub(super) enum Failure {
 
 /// A server process that can be started again the way it was.
 pub(super) struct Process {
-    pub(super) binary: PathBuf,
+    binary: PathBuf,
     pub(super) args: Vec<String>,
     pub(super) admin: Admin,
     folder: TempDir,

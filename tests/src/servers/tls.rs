@@ -7,6 +7,8 @@ use std::{
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
+use crate::ports;
+
 /// A server's second port, and who vouches for it.
 pub(super) struct Tls {
     pub(super) port: u16,
@@ -14,8 +16,9 @@ pub(super) struct Tls {
 }
 
 /// Writes a new authority and a certificate for `names` into `folder`, and returns the arguments
-/// with which a server uses them on `port`.
-pub(super) fn arguments(folder: &Path, port: u16, names: &[String]) -> (Tls, Vec<String>) {
+/// with which a server uses them.
+pub(super) fn arguments(folder: &Path, names: &[String]) -> (Tls, Vec<String>) {
+    let port = ports::free();
     let write = |name: &str, text: &str| {
         let file = folder.join(name);
         fs::write(&file, text).expect("an own folder can be written");
