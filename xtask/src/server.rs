@@ -168,8 +168,9 @@ pub(crate) fn version_of(binary: &Path) -> std::result::Result<Version, String> 
         .output()
         .map_err(|cause| format!("it cannot be started: {cause}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let version = printed_version(&text)
-        .ok_or_else(|| format!("its --version names no version: {:?}", text.trim()))?;
+    let said = text.lines().next().unwrap_or_default();
+    let version =
+        printed_version(said).ok_or_else(|| format!("what it says with --version is {said:?}"))?;
     if version < Version::OLDEST {
         return Err(format!(
             "it is version {version}, older than {}",

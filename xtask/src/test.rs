@@ -121,7 +121,7 @@ fn skip_report(gaps: &[Gap], tests: &[String]) -> String {
     if gaps.is_empty() {
         return "nothing was skipped: everything the tests need is here".into();
     }
-    let mut text = format!("{} tests skipped themselves for want of:", tests.len());
+    let mut text = format!("{} tests skipped, for want of {}:", tests.len(), gaps.len());
     for gap in gaps {
         // Writing to a string cannot fail.
         let _ = write!(text, "\n  {}", gap.what);
@@ -167,7 +167,10 @@ mod tests {
 
         let text = skip_report(&[gap], &["one".into(), "two".into()]);
 
-        assert!(text.starts_with("2 tests skipped"), "{text}");
+        assert!(
+            text.starts_with("2 tests skipped, for want of 1:"),
+            "{text}"
+        );
         assert!(text.contains("skipped: two"), "{text}");
     }
 }

@@ -36,6 +36,7 @@ const WAYS_TO_A_BINARY: &[&str] = &[
     "Debian, Ubuntu: apt-get install redis-server (as root, this is done for you)",
     "Fedora, Alpine, Arch: dnf install valkey, apk add redis, pacman -S valkey",
     "macOS: brew install redis",
+    "for the tests, not for the benchmarks: start Docker, or set DOCKER_HOST",
 ];
 
 /// Finds, starts or installs Redis: what the caller names, what runs or is installed here, Docker,
