@@ -146,14 +146,23 @@ impl Cluster {
                 return Ok((link.clone(), live));
             }
             self.refresh();
-            let link_changed = async {
-                match &link {
-                    Some(link) => link.changed().await,
+            let up = async {
+                let live = match &link {
+                    Some(link) => link.up().await,
+                    None => None,
+                };
+                match live {
+                    Some(live) => live,
+                    // The node has left the map, or the client is shut down.
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
-                () = link_changed => {}
+                live = up => {
+                    if let Some(link) = link {
+                        return Ok((link, live));
+                    }
+                }
                 _ = changes.changed() => {}
                 () = tokio::time::sleep_until(deadline) => {
                     return Err(match link {
