@@ -25,7 +25,7 @@ const OBSERVED: &str = "COORD_TEST_OBSERVED_DIR";
 /// The tests need a Redis server and, to break servers on purpose, a Redis binary. In this order:
 /// what `COORD_TEST_REDIS_URL` and `COORD_TEST_REDIS_BIN` name, the server on port 6379 and the
 /// redis-server or valkey-server in PATH, Docker, and, as root on Debian or Ubuntu, the package
-/// redis-server. What is started here ends with this command, however it ends.
+/// redis-tools. What is started here ends with this command, however it ends.
 ///
 /// Nothing is skipped unless `COORD_TEST_ALLOW_SKIP=1` is set; then the end says how much was.
 #[derive(clap::Args)]

@@ -1,6 +1,8 @@
 //! Redis for the tests: a server to connect to, and a binary for the tests that start, pause and
 //! kill servers of their own.
 
+use std::io;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use super::{Gap, Provided};
@@ -22,6 +24,11 @@ pub(super) const VARIABLES: &[&str] = &[URL, BINARY, DOCKER];
 /// The port of a server that somebody started without saying otherwise.
 const STANDARD_PORT: u16 = 6379;
 
+/// The server binary of the package `redis-tools`: one binary is all of Redis's programs, and does
+/// what the name it is called by says. The package `redis-server` adds only that name and a service
+/// that takes the standard port and stays.
+const PACKAGED: &str = "/usr/bin/redis-check-rdb";
+
 /// The servers that can be started, in the order they are looked for.
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 
@@ -33,7 +40,7 @@ const WAYS_TO_A_SERVER: &[&str] = &[
 ];
 const WAYS_TO_A_BINARY: &[&str] = &[
     "name one that is installed: COORD_TEST_REDIS_BIN=/path/to/redis-server",
-    "Debian, Ubuntu: apt-get install redis-server (as root, this is done for you)",
+    "Debian, Ubuntu: apt-get install redis-server (run as root, this finds its own way)",
     "Fedora, Alpine, Arch: dnf install valkey, apk add redis, pacman -S valkey",
     "macOS: brew install redis",
     "for the tests, not for the benchmarks: start Docker, or set DOCKER_HOST",
@@ -252,26 +259,35 @@ impl<'task> Search<'task> {
             self.tried_binary.push(reason.into());
             return Ok(None);
         }
-        println!("xtask: no redis-server here; installing the package redis-server");
-        match apt::install("redis-server", self.workspace, self.interrupts) {
-            Ok(()) => {}
+        match self.packaged_binary() {
+            Ok(binary) => Ok(Some(
+                self.found_binary(binary, "from the package redis-tools"),
+            )),
             Err(Failure::Missing(reason)) => {
                 self.tried_binary.push(reason);
-                return Ok(None);
-            }
-            Err(failure) => return Err(failure),
-        }
-        // Where the package puts it, whatever PATH says.
-        let path = PathBuf::from("/usr/bin/redis-server");
-        match server::version_of(&path) {
-            Ok(version) => Ok(Some(
-                self.found_binary(Binary { path, version }, "just installed"),
-            )),
-            Err(reason) => {
-                self.tried_binary
-                    .push(format!("{} is installed, but {reason}", path.display()));
                 Ok(None)
             }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn packaged_binary(&mut self) -> Result<Binary> {
+        let path = self.workspace.folder("tools")?.join("redis-server");
+        if let Ok(version) = server::version_of(&path) {
+            return Ok(Binary { path, version });
+        }
+        println!("xtask: no redis-server here; installing the package redis-tools, which has it");
+        apt::install("redis-tools", self.workspace, self.interrupts)?;
+        if let Err(cause) = symlink(PACKAGED, &path)
+            && cause.kind() != io::ErrorKind::AlreadyExists
+        {
+            return Err(Failure::file("link", &path, &cause));
+        }
+        match server::version_of(&path) {
+            Ok(version) => Ok(Binary { path, version }),
+            Err(reason) => Err(Failure::Missing(format!(
+                "the package redis-tools is installed, but of its {PACKAGED}: {reason}"
+            ))),
         }
     }
 
