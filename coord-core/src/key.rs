@@ -203,6 +203,12 @@ impl Channel {
     }
 }
 
+impl std::borrow::Borrow<str> for Channel {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
 /// A glob pattern over keys that [`KeySpace::pattern`] made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern(String);

@@ -1,1 +1,32 @@
-//! Placeholder.
+//! The harness of the workspace's tests: real servers, real processes, and faults on request.
+//!
+//! A test takes what it needs with [`need!`], keys under its own [`need::unique`] prefix, and
+//! breaks things at the instant it means to: every fault is awaited, none is slept for.
+//!
+//! | for | see |
+//! |---|---|
+//! | the shared Redis, and skipping what cannot be had | [`need`] |
+//! | an own Redis, Cluster or Sentinel group to break | [`servers`] |
+//! | a connection that breaks | [`proxy`] |
+//! | a node as a process of its own, to kill or to stop | [`process`] |
+//! | a fact that only another process knows | [`wait`] |
+//! | reading what a server answers | [`resp`] |
+//!
+//! # Guarantees
+//! Every child process ends with the process that started it, even one killed with SIGKILL (on
+//! Linux; elsewhere only a test process that ends in order takes its children along).
+//!
+//! All traffic stays on 127.0.0.1.
+
+mod child;
+mod env;
+mod folder;
+pub mod need;
+mod ports;
+pub mod process;
+pub mod proxy;
+pub mod resp;
+pub mod servers;
+pub mod wait;
+
+pub use child::Exit;

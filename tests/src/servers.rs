@@ -1,0 +1,32 @@
+//! Own servers, for tests that break them.
+//!
+//! Each listens on a free loopback port, keeps its files in a folder of its own and ends when it
+//! is dropped, at the latest with the test process. Nothing is kept on disk unless asked for.
+//!
+//! The binary is `COORD_TEST_REDIS_BIN`, else `redis-server` or `valkey-server` on `PATH`, in
+//! `/usr/local/bin` or in `/usr/sbin`. A wrapper script must `exec` it.
+//!
+//! With the feature `docker` and `COORD_TEST_DOCKER=1`, a machine without a binary runs
+//! [`RedisServer`] as a container. TLS, loading servers, replicas, [`Cluster`] and [`Sentinel`]
+//! are missing there, because a container shares neither files nor loopback addresses with the
+//! test.
+
+mod admin;
+mod binary;
+mod builder;
+mod cluster;
+#[cfg(feature = "docker")]
+mod container;
+mod launch;
+mod monitor;
+mod process;
+mod redis;
+mod run;
+mod sentinel;
+mod tls;
+
+pub use builder::RedisBuilder;
+pub use cluster::Cluster;
+pub use monitor::Monitor;
+pub use redis::RedisServer;
+pub use sentinel::Sentinel;

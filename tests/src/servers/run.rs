@@ -1,0 +1,77 @@
+//! How a server runs: as a child process, or as a container where there is no binary.
+
+#[cfg(feature = "docker")]
+use super::container::Container;
+use super::process::{Failure, Process};
+
+pub(super) enum Run {
+    Process(Process),
+    #[cfg(feature = "docker")]
+    Container(Container),
+}
+
+impl Run {
+    /// Starts it, again in the same way, and waits until it answers.
+    pub(super) async fn launch(&self) -> Result<(), Failure> {
+        match self {
+            Self::Process(process) => process.launch().await,
+            #[cfg(feature = "docker")]
+            Self::Container(container) => container.launch().await,
+        }
+    }
+
+    pub(super) async fn kill(&self) {
+        match self {
+            Self::Process(process) => process.kill().await,
+            #[cfg(feature = "docker")]
+            Self::Container(container) => container.kill().await,
+        }
+    }
+
+    pub(super) async fn stop(&self) {
+        match self {
+            Self::Process(process) => process.stop().await,
+            #[cfg(feature = "docker")]
+            Self::Container(container) => container.stop().await,
+        }
+    }
+
+    pub(super) async fn pause(&self) {
+        match self {
+            Self::Process(process) => process.pause().await,
+            #[cfg(feature = "docker")]
+            Self::Container(container) => container.pause().await,
+        }
+    }
+
+    pub(super) async fn resume(&self) {
+        match self {
+            Self::Process(process) => process.resume().await,
+            #[cfg(feature = "docker")]
+            Self::Container(container) => container.resume().await,
+        }
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        match self {
+            Self::Process(process) => process.pid(),
+            #[cfg(feature = "docker")]
+            Self::Container(_) => panic!("a container has no process of this machine"),
+        }
+    }
+
+    #[cfg_attr(
+        not(feature = "docker"),
+        expect(
+            clippy::unused_async,
+            reason = "an engine is asked for the log of a container"
+        )
+    )]
+    pub(super) async fn log(&self) -> String {
+        match self {
+            Self::Process(process) => process.log(),
+            #[cfg(feature = "docker")]
+            Self::Container(container) => container.log().await,
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! A master, its replicas and the sentinels that watch over them.
+
+use std::{
+    net::SocketAddr,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use super::RedisServer;
+use crate::{
+    need::Missing,
+    resp::{Resp, Result},
+    wait::{eventually, eventually_some},
+};
+
+const NAME: &str = "coord-master";
+const REPLICAS: usize = 2;
+const SENTINELS: usize = 3;
+const QUORUM: usize = 2;
+/// How long a master is silent before it counts as down: short for a test that kills it, and more
+/// than a loaded machine takes to answer.
+const DOWN_AFTER_MS: u32 = 500;
+/// A failed attempt is repeated after twice this time.
+const FAILOVER_TIMEOUT_MS: u32 = 3000;
+/// Much less with the periods below; ten seconds with the ones that old sentinels insist on.
+const KNOWN_WITHIN: Duration = Duration::from_secs(30);
+/// One to two seconds, and a second try where the vote was split.
+const FAILOVER_WITHIN: Duration = Duration::from_secs(30);
+/// Sentinels ask each other and their servers ten times a second instead of every second or ten.
+const PERIODS: [&str; 10] = [
+    "SENTINEL",
+    "DEBUG",
+    "info-period",
+    "100",
+    "publish-period",
+    "100",
+    "ping-period",
+    "100",
+    "ask-period",
+    "100",
+];
+
+/// One master, two replicas and three sentinels; dropping them kills them.
+///
+/// A second failover right after the first takes ten seconds, so a test has one of each.
+pub struct Sentinel {
+    servers: Vec<RedisServer>,
+    sentinels: Vec<RedisServer>,
+    /// The master before the failover that is waited for.
+    old_master: Mutex<SocketAddr>,
+}
+
+impl Sentinel {
+    /// Starts them all; a failover is possible when this returns.
+    ///
+    /// # Errors
+    /// [`Missing`] when the machine has no server binary.
+    ///
+    /// # Panics
+    /// When the sentinels do not find each other.
+    ///
+    /// # Cancel safety
+    /// Safe: servers that nobody gets are killed.
+    pub async fn start() -> std::result::Result<Self, Missing> {
+        let mut servers = vec![RedisServer::start().await?];
+        for _ in 0..REPLICAS {
+            servers.push(
+                RedisServer::builder()
+                    .replica_of(&servers[0])
+                    .start()
+                    .await?,
+            );
+        }
+        // Only now, so that their first look finds both replicas.
+        let old_master = servers[0].addr();
+        let mut sentinels = Vec::new();
+        for _ in 0..SENTINELS {
+            sentinels.push(
+                RedisServer::builder()
+                    .sentinel(config(old_master))
+                    .start()
+                    .await?,
+            );
+        }
+        for sentinel in &sentinels {
+            // Before Redis 7 there is no such command, and things take longer.
+            let _ = sentinel.command(&PERIODS).await;
+        }
+        let group = Self {
+            servers,
+            sentinels,
+            old_master: Mutex::new(old_master),
+        };
+        group.is_known().await;
+        Ok(group)
+    }
+
+    async fn is_known(&self) {
+        for sentinel in &self.sentinels {
+            eventually(
+                KNOWN_WITHIN,
+                "the sentinel knows replicas and sentinels",
+                || async { sentinel_knows(sentinel).await.unwrap_or(false) },
+            )
+            .await;
+        }
+    }
+
+    /// The name of the master for a client that asks the sentinels.
+    pub fn master_name(&self) -> &'static str {
+        NAME
+    }
+
+    /// The sentinels.
+    pub fn sentinels(&self) -> &[RedisServer] {
+        &self.sentinels
+    }
+
+    /// Where the sentinels listen.
+    pub fn sentinel_addrs(&self) -> Vec<SocketAddr> {
+        self.sentinels.iter().map(RedisServer::addr).collect()
+    }
+
+    /// The data servers; the first is the master until a failover.
+    pub fn servers(&self) -> &[RedisServer] {
+        &self.servers
+    }
+
+    /// The server that the first answering sentinel names as the master.
+    ///
+    /// # Panics
+    /// When no sentinel answers.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn master(&self) -> &RedisServer {
+        for sentinel in &self.sentinels {
+            if let Ok(addr) = named_master(sentinel).await {
+                return self.server_at(addr);
+            }
+        }
+        panic!("no sentinel answers")
+    }
+
+    /// SIGKILL for the master.
+    ///
+    /// # Cancel safety
+    /// Safe: the master was killed, or not yet.
+    pub async fn kill_master(&self) {
+        self.master().await.kill().await;
+    }
+
+    /// SIGSTOP for the master, which wakes up again as one when it is
+    /// [resumed](RedisServer::resume), until a sentinel tells it otherwise.
+    ///
+    /// # Cancel safety
+    /// Safe: the master was paused, or not yet.
+    pub async fn pause_master(&self) {
+        self.master().await.pause().await;
+    }
+
+    /// Waits until all sentinels name the same new master and it takes writes, and returns it.
+    ///
+    /// # Panics
+    /// When that does not happen within thirty seconds.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn wait_for_failover(&self) -> &RedisServer {
+        let old = *self
+            .old_master
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let new = eventually_some(
+            FAILOVER_WITHIN,
+            "the sentinels have a new master",
+            || async {
+                let mut named = Vec::new();
+                for sentinel in &self.sentinels {
+                    named.push(named_master(sentinel).await.ok()?);
+                }
+                let new = named[0];
+                let agreed = new != old && named.iter().all(|&addr| addr == new);
+                let promoted = agreed && self.server_at(new).info("role").await.ok()? == "master";
+                promoted.then_some(new)
+            },
+        )
+        .await;
+        *self
+            .old_master
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = new;
+        self.server_at(new)
+    }
+
+    fn server_at(&self, addr: SocketAddr) -> &RedisServer {
+        let server = self.servers.iter().find(|server| server.addr() == addr);
+        server.expect("the sentinels name one of the servers")
+    }
+}
+
+fn config(master: SocketAddr) -> String {
+    let (ip, port) = (master.ip(), master.port());
+    format!(
+        "sentinel monitor {NAME} {ip} {port} {QUORUM}\n\
+         sentinel down-after-milliseconds {NAME} {DOWN_AFTER_MS}\n\
+         sentinel failover-timeout {NAME} {FAILOVER_TIMEOUT_MS}\n\
+         sentinel parallel-syncs {NAME} {REPLICAS}\n"
+    )
+}
+
+async fn named_master(sentinel: &RedisServer) -> Result<SocketAddr> {
+    let answer = sentinel
+        .command(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME])
+        .await?;
+    let port = answer.items().get(1).and_then(Resp::int);
+    Ok(crate::ports::loopback(
+        port.expect("the name is known") as u16
+    ))
+}
+
+async fn sentinel_knows(sentinel: &RedisServer) -> Result<bool> {
+    let answer = sentinel.command(&["SENTINEL", "MASTER", NAME]).await?;
+    let fields = answer.items().chunks_exact(2);
+    let field = |name: &str, value: String| {
+        fields
+            .clone()
+            .any(|pair| pair[0].text() == name && pair[1].text() == value)
+    };
+    Ok(field("num-slaves", REPLICAS.to_string())
+        && field("num-other-sentinels", (SENTINELS - 1).to_string())
+        && field("flags", "master".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::need;
+
+    #[tokio::test]
+    async fn after_a_kill_a_replica_is_promoted() {
+        let group = need!(Sentinel::start().await);
+        let old = group.master().await.addr();
+        assert_eq!(old, group.servers()[0].addr());
+
+        group.kill_master().await;
+        let new = group.wait_for_failover().await;
+
+        assert_ne!(new.addr(), old);
+        new.command(&["SET", "k", "v"]).await.unwrap();
+        assert_eq!(group.master().await.addr(), new.addr());
+    }
+
+    #[tokio::test]
+    async fn a_paused_master_is_replaced_and_becomes_a_replica_when_it_wakes() {
+        let group = need!(Sentinel::start().await);
+
+        group.pause_master().await;
+        let new = group.wait_for_failover().await;
+        new.command(&["SET", "k", "v"]).await.unwrap();
+
+        let old = &group.servers()[0];
+        old.resume().await;
+        eventually(
+            Duration::from_secs(30),
+            "the old master is a replica",
+            || async { old.info("role").await.is_ok_and(|role| role == "slave") },
+        )
+        .await;
+    }
+}

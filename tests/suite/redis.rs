@@ -1,0 +1,1 @@
+//! Connections, scripts and subscriptions under real faults.
