@@ -64,7 +64,7 @@ mod proof;
 
 pub use argument::{Argument, Detail, Measure};
 #[cfg(feature = "contract")]
-pub use contract::{Contract, Finding, Observed, Observer, RUNBOOK, check, render};
+pub use contract::{Contract, Finding, Observed, Observer, RUNBOOK, check, render, stale};
 pub use emit::{BUCKETS, register};
 
 #[doc(hidden)]

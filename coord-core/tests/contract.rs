@@ -46,6 +46,7 @@ coord_core::declare! { "test.lock.", "test.scan.", "test.channel_";
 const CRATES: &[(&str, &[Declaration])] = &[("test-crate", SIGNALS)];
 const CONTRACT: Contract<'_> = Contract {
     name: "sample",
+    folder: "ops",
     crates: CRATES,
     test: "make test",
     generate: "make files",
@@ -213,7 +214,10 @@ fn an_alarm_without_a_section_and_a_section_without_an_alarm_are_findings() {
 
     files.remove(RUNBOOK);
     let line = only(&findings(&CONTRACT, &files, &keys()));
-    assert!(line.contains("RUNBOOK.md: the file is missing"), "{line}");
+    assert!(
+        line.contains("ops/RUNBOOK.md: the file is missing"),
+        "{line}"
+    );
 }
 
 #[test]
@@ -244,7 +248,7 @@ fn a_generated_file_that_is_missing_or_differs_is_a_finding_with_its_line() {
     let mut files = files();
     let rules = files.remove("prometheus-rules.yml").expect("rendered");
     let line = only(&findings(&CONTRACT, &files, &keys()));
-    assert!(line.starts_with("prometheus-rules.yml: the file is missing; run `make files`"));
+    assert!(line.starts_with("ops/prometheus-rules.yml: the file is missing; run `make files`"));
 
     let (number, last) = rules.lines().enumerate().last().expect("lines");
     files.insert(
@@ -260,14 +264,14 @@ fn a_generated_file_that_is_missing_or_differs_is_a_finding_with_its_line() {
     );
     let line = only(&findings(&CONTRACT, &files, &keys()));
     assert!(
-        line.starts_with(&format!("prometheus-rules.yml:{}", number + 1)),
+        line.starts_with(&format!("ops/prometheus-rules.yml:{}", number + 1)),
         "{line}"
     );
 
     files.insert("prometheus-rules.yml".to_owned(), rules + "more\n");
     let line = only(&findings(&CONTRACT, &files, &keys()));
     assert!(
-        line.starts_with(&format!("prometheus-rules.yml:{}", number + 2)),
+        line.starts_with(&format!("ops/prometheus-rules.yml:{}", number + 2)),
         "{line}"
     );
 }
@@ -318,7 +322,9 @@ fn a_hand_written_file_that_names_an_unknown_signal_is_a_finding_with_its_line()
     ] {
         files.insert("own-rules.yml".to_owned(), format!("one\n({unknown})\n"));
         let line = only(&findings(&CONTRACT, &files, &keys()));
-        assert!(line.starts_with(&format!("own-rules.yml:2: no signal is called {unknown}")));
+        assert!(line.starts_with(&format!(
+            "ops/own-rules.yml:2: no signal is called {unknown}"
+        )));
     }
 }
 

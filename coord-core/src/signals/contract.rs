@@ -59,6 +59,7 @@ pub const RUNBOOK: &str = "RUNBOOK.md";
 /// let mut files = BTreeMap::from([(signals::RUNBOOK.to_owned(), runbook.to_owned())]);
 /// let contract = Contract {
 ///     name: "shop",
+///     folder: "observability",
 ///     crates: CRATES,
 ///     test: "cargo test --test observability",
 ///     generate: "cargo run --bin generate-observability",
@@ -81,6 +82,8 @@ pub struct Contract<'a> {
     /// What the whole is called, in lower-case words: the namespace of metrics, the title of the
     /// dashboard.
     pub name: &'a str,
+    /// The folder that operators get, as findings name it.
+    pub folder: &'a str,
     /// Every crate that emits, with its signals.
     pub crates: &'a [(&'a str, &'a [Declaration])],
     /// The command that provokes every signal, as findings name it.
@@ -136,6 +139,11 @@ impl<'a> Contract<'a> {
         self.crates
             .iter()
             .flat_map(|(name, signals)| signals.iter().map(move |declaration| (*name, declaration)))
+    }
+
+    /// A file of the folder, as findings name it.
+    fn place(&self, file: &str) -> String {
+        format!("{}/{file}", self.folder)
     }
 
     /// The first line of a generated file, without the sign that makes it a comment.
@@ -247,21 +255,27 @@ fn check_names(contract: &Contract<'_>) -> Vec<Finding> {
 
 fn check_generated(contract: &Contract<'_>, files: &BTreeMap<String, String>) -> Vec<Finding> {
     let remedy = format!("run `{}` and commit what it writes", contract.generate);
-    let mut findings = Vec::new();
-    for (name, expected) in render(contract) {
-        let Some(found) = files.get(&name) else {
-            findings.push(Finding::new(name, "the file is missing", remedy.as_str()));
-            continue;
-        };
-        if let Some((line, found, expected)) = first_difference(found, &expected) {
-            findings.push(Finding::new(
-                format!("{name}:{line}"),
-                format!("the file is not current: {found:?} should be {expected:?}"),
-                remedy.as_str(),
-            ));
-        }
-    }
-    findings
+    let files = render(contract).into_iter().filter_map(|(name, expected)| {
+        let found = files.get(&name).map(String::as_str);
+        stale(&contract.place(&name), found, &expected, &remedy)
+    });
+    files.collect()
+}
+
+/// What differs in a generated file between what was `found`, if it is there, and what is
+/// `expected`.
+///
+/// For what a workspace generates besides the files of [`render`].
+pub fn stale(file: &str, found: Option<&str>, expected: &str, remedy: &str) -> Option<Finding> {
+    let Some(found) = found else {
+        return Some(Finding::new(file, "the file is missing", remedy));
+    };
+    let (line, found, expected) = first_difference(found, expected)?;
+    Some(Finding::new(
+        format!("{file}:{line}"),
+        format!("the file is not current: {found:?} should be {expected:?}"),
+        remedy,
+    ))
 }
 
 /// The number of the first line in which two texts differ, and that line of both.

@@ -16,7 +16,7 @@ pub(super) fn check(contract: &Contract<'_>, files: &BTreeMap<String, String>) -
         for (index, line) in text.lines().enumerate() {
             for unknown in known.unknown_in(line) {
                 findings.push(Finding::new(
-                    format!("{name}:{}", index + 1),
+                    format!("{}:{}", contract.place(name), index + 1),
                     format!("no signal is called {unknown}"),
                     "correct the name, or declare the signal",
                 ));

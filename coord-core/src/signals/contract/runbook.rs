@@ -18,9 +18,10 @@ struct Section<'a> {
 }
 
 pub(super) fn check(contract: &Contract<'_>, files: &BTreeMap<String, String>) -> Vec<Finding> {
+    let file = contract.place(RUNBOOK);
     let Some(text) = files.get(RUNBOOK) else {
         return vec![Finding::new(
-            RUNBOOK,
+            file,
             "the file is missing",
             "write it, with a section (`## name`) for each alarm",
         )];
@@ -34,7 +35,7 @@ pub(super) fn check(contract: &Contract<'_>, files: &BTreeMap<String, String>) -
         named.insert(name);
         if !headings.contains(name) {
             findings.push(Finding::new(
-                RUNBOOK,
+                &file,
                 format!("no section for the alarm of {}", declaration.key),
                 format!("write `## {name}` with {}", PARTS.join(", ")),
             ));
@@ -42,7 +43,7 @@ pub(super) fn check(contract: &Contract<'_>, files: &BTreeMap<String, String>) -
     }
     let mut seen = BTreeSet::new();
     for section in &sections {
-        let place = format!("{RUNBOOK}:{}", section.line);
+        let place = format!("{file}:{}", section.line);
         let heading = section.heading;
         if !named.contains(heading) {
             findings.push(Finding::new(
