@@ -25,6 +25,18 @@ async fn kind_and_version_are_those_that_the_server_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_user_that_may_not_read_info_connects_all_the_same() {
+    let rules = ["on", ">secret", "~*", "&*", "+@all", "-info"];
+    let server = need!(RedisServer::builder().user("app", &rules).start().await);
+    let known = connect(&server.url()).await;
+
+    let redis = connect(&server.url_as("app", "secret")).await;
+
+    assert_eq!(redis.server().version, known.server().version);
+    assert_eq!(redis.server().kind, known.server().kind);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn tls_with_a_private_authority_works_for_every_purpose() {
     let server = need!(RedisServer::builder().tls().start().await);
     let redis = Redis::connect(config(&server.tls_url()).ca_file(server.ca_path()))
