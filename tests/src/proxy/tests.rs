@@ -60,9 +60,25 @@ async fn in_a_hole_nothing_is_executed_and_nothing_closes() {
     proxy.hole();
 
     assert!(is_silent(old.command(&["INCR", "n"])).await);
-    assert!(is_silent(through(&proxy).await.command(&["INCR", "n"])).await);
     assert_eq!(value(&server, "n").await, "1");
-    assert!(proxy.live_connections() >= 1);
+    assert_eq!(proxy.live_connections(), 1);
+}
+
+#[tokio::test]
+async fn in_a_hole_a_connection_is_accepted_and_the_server_hears_nothing_of_it() {
+    let server = need!(RedisServer::start().await);
+    let proxy = FaultProxy::start(server.addr()).await;
+    let received = async || {
+        let received = server.info("total_connections_received").await.unwrap();
+        received.parse::<u32>().unwrap()
+    };
+    let before = received().await;
+
+    proxy.hole();
+
+    assert!(is_silent(through(&proxy).await.command(&["PING"])).await);
+    assert_eq!(proxy.connections_made(), 1);
+    assert_eq!(received().await, before + 1, "with the one that asks");
 }
 
 #[tokio::test]
