@@ -1,0 +1,365 @@
+//! The client: connections by purpose, and what runs on them.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use coord_core::signals::Detail;
+use coord_core::{Backoff, Channel, Env, Error, ErrorKind, KeySpace, Pattern, Result};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use crate::command::{Command, Receipt, Reply};
+use crate::config::Config;
+use crate::lane::Lane;
+use crate::server::Server;
+use crate::signals::{Kept, Purpose, SIGNALS, Signal};
+use crate::subscriber::{Subscriber, Subscription};
+use crate::upkeep::Upkeep;
+
+/// Between two attempts to settle what became of a command.
+const SETTLE: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
+
+/// Keys asked for in one step of a scan: a few hundred microseconds of the server's time.
+const SCAN_COUNT: u32 = 1000;
+
+/// A client of one Redis: a server, a master behind sentinels, or a cluster.
+///
+/// Clones share its connections, which are separated by purpose: **command** connections carry
+/// all calls, pipelined, and never subscribe; **upkeep** has a thread and a connection of its own
+/// for renewals and releases, so that they go on while the caller's runtime is busy; one
+/// **subscriber** carries all subscriptions of the process; the **blocking** pool (feature
+/// `blocking`) takes the calls that occupy a connection. Each is supervised: reconnected by
+/// failure, for ever, with capped and jittered backoff.
+#[derive(Clone)]
+pub struct Redis(Arc<Inner>);
+
+struct Inner {
+    config: Arc<Config>,
+    server: Server,
+    command: Lane,
+    apart: Lane,
+    subscriber: OnceLock<Subscriber>,
+    #[cfg(feature = "blocking")]
+    pools: crate::blocking::Pools,
+    upkeep: Upkeep,
+}
+
+impl Redis {
+    /// Connects, and reads the server's kind and version.
+    ///
+    /// # Errors
+    /// `Unavailable` when no connection is there within the configured deadline; `Invalid` for a
+    /// password that is refused, a server older than Redis 6.2, or TLS settings that cannot work.
+    ///
+    /// # Cancel safety
+    /// Safe: what was opened is closed.
+    pub async fn connect(config: Config) -> Result<Self> {
+        coord_core::signals::register(SIGNALS);
+        #[cfg(feature = "tls")]
+        if config.tls {
+            crate::tls::install_provider();
+        }
+        let config = Arc::new(config);
+        let deadline = Instant::now() + config.deadline;
+        let upkeep = Upkeep::start()?;
+        let command = Lane::start(&config, Purpose::Command, &Handle::current());
+        let server = probe(&command, deadline).await?;
+        let apart = Lane::start(&config, Purpose::Upkeep, upkeep.runtime());
+        Ok(Self(Arc::new(Inner {
+            #[cfg(feature = "blocking")]
+            pools: crate::blocking::Pools::new(&config),
+            config,
+            server,
+            command,
+            apart,
+            subscriber: OnceLock::new(),
+            upkeep,
+        })))
+    }
+
+    /// Connects as the environment says; see [`Config::from_env`].
+    ///
+    /// # Errors
+    /// As [`Config::from_env`] and [`connect`](Self::connect).
+    ///
+    /// # Cancel safety
+    /// Safe: what was opened is closed.
+    pub async fn from_env(env: &Env) -> Result<Self> {
+        Self::connect(Config::from_env(env)?).await
+    }
+
+    /// The space in which all keys of this client lie.
+    pub fn keys(&self) -> &KeySpace {
+        &self.0.config.keys
+    }
+
+    /// What kind of server it is.
+    pub fn server(&self) -> &Server {
+        &self.0.server
+    }
+
+    /// How long a call may take when it says nothing else.
+    pub fn deadline(&self) -> Duration {
+        self.0.config.deadline
+    }
+
+    /// The database number, which [`Key::channel`](coord_core::Key::channel) takes.
+    pub fn database(&self) -> u32 {
+        self.0.config.database
+    }
+
+    /// Runs a command within the configured deadline.
+    ///
+    /// # Errors
+    /// `Unavailable` when it was not executed; `Timeout` when it may have been; `Invalid` and
+    /// `Corrupt` when the server says that it can never succeed.
+    ///
+    /// # Cancel safety
+    /// Dropping it leaves open whether the command is executed; see [`Receipt`].
+    pub async fn run(&self, command: &Command) -> Result<Reply> {
+        self.run_within(command, self.0.config.deadline).await
+    }
+
+    /// Runs a command within `limit`.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
+    pub async fn run_within(&self, command: &Command, limit: Duration) -> Result<Reply> {
+        self.0.command.run(command, Instant::now() + limit).await
+    }
+
+    /// Runs a command within `limit` on the connection of the upkeep thread, which a busy runtime
+    /// or a full pipeline of the caller does not hold up. Call it from work given to
+    /// [`spawn`](Self::spawn).
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    /// As [`run`](Self::run).
+    pub async fn run_apart(&self, command: &Command, limit: Duration) -> Result<Reply> {
+        self.0.apart.run(command, Instant::now() + limit).await
+    }
+
+    /// Runs `work` on the upkeep thread. [`shutdown`](Self::shutdown) waits for it.
+    ///
+    /// It may be called from anywhere, also from a `Drop` on a thread without a runtime. Work that
+    /// blocks its thread holds up all renewals.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.0.upkeep.spawn(work);
+    }
+
+    /// Repeats a compare-and-delete until it is certain that the claim it undoes cannot hold.
+    ///
+    /// `receipt` belongs to the claim. A reply on the same connection settles at once, since the
+    /// claim was executed before it. On another connection, a reply that `undid` something
+    /// settles; one that found nothing proves nothing while the claim may still be on its way, so
+    /// it is asked again, until `until`.
+    ///
+    /// # Errors
+    /// The last error when there was no reply by `until`.
+    ///
+    /// # Cancel safety
+    /// Safe: it is idempotent. Give it to [`spawn`](Self::spawn) to have it finish.
+    pub async fn settle(
+        &self,
+        undo: &Command,
+        receipt: &Receipt,
+        undid: fn(&Reply) -> bool,
+        until: Instant,
+    ) -> Result<Reply> {
+        let mut last = self.undo_behind(undo, receipt, until).await;
+        if let Ok((reply, true)) = last {
+            return Ok(reply);
+        }
+        let mut attempt = 0;
+        while !matches!(&last, Ok((reply, _)) if undid(reply)) && Instant::now() < until {
+            tokio::time::sleep(SETTLE.jittered(attempt)).await;
+            attempt += 1;
+            let deadline = until.min(Instant::now() + self.0.config.deadline);
+            match self.0.apart.run(undo, deadline).await {
+                Ok(reply) => last = Ok((reply, false)),
+                // What an earlier reply said is worth more than a later error.
+                Err(error) => last = last.or(Err(error)),
+            }
+        }
+        if last.is_err() {
+            Signal::ReleaseAbandoned {
+                command: Detail::new(undo.name),
+            }
+            .emit();
+        }
+        last.map(|(reply, _)| reply)
+    }
+
+    async fn undo_behind(
+        &self,
+        undo: &Command,
+        receipt: &Receipt,
+        until: Instant,
+    ) -> Result<(Reply, bool)> {
+        let deadline = until.min(Instant::now() + self.0.config.deadline);
+        self.0
+            .command
+            .run_behind(undo.clone(), receipt, deadline)
+            .await
+    }
+
+    /// All keys that match `pattern`, in no order; a key that comes or goes meanwhile may be
+    /// missing or there. The server is never blocked for longer than one step.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn scan(&self, pattern: &Pattern) -> Result<Vec<String>> {
+        let first = Command::new("SCAN").idempotent();
+        let mut keys = Vec::new();
+        let deadline = || Instant::now() + self.0.config.deadline;
+        for link in self.0.command.links(&first, deadline()).await? {
+            let mut cursor = "0".to_owned();
+            loop {
+                let step = first.clone().arg(&cursor).arg("MATCH").pattern(pattern);
+                let step = step.arg("COUNT").arg(SCAN_COUNT);
+                let reply = self.0.command.run_on(&link, &step, deadline()).await?;
+                let [next, found] = reply.array()?;
+                for key in found.list()? {
+                    keys.push(key.text()?);
+                }
+                cursor = next.text()?;
+                if cursor == "0" {
+                    break;
+                }
+            }
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        Ok(keys)
+    }
+
+    /// Subscribes to `channel`, and returns once the server has confirmed it.
+    ///
+    /// # Errors
+    /// `Unavailable` when it is not confirmed within the deadline; `Invalid` when the ACL user may
+    /// not subscribe.
+    ///
+    /// # Cancel safety
+    /// Safe: the subscription is given up.
+    pub async fn subscribe(&self, channel: &Channel) -> Result<Subscription> {
+        let subscriber = self.0.subscriber.get_or_init(|| {
+            let sharded = self.0.server.has_sharded_pubsub();
+            let cluster = self.0.apart.cluster().cloned();
+            Subscriber::start(&self.0.config, cluster, sharded, self.0.upkeep.runtime())
+        });
+        let subscribing = subscriber.subscribe(channel);
+        tokio::time::timeout(self.0.config.deadline, subscribing)
+            .await
+            .unwrap_or_else(|_| {
+                Err(Error::unavailable(format!(
+                    "subscribing to {channel}: not confirmed within the deadline"
+                )))
+            })
+    }
+
+    /// The command that publishes to what [`subscribe`](Self::subscribe) subscribed to, for use
+    /// in scripts: `SPUBLISH` on a cluster with sharded pub/sub, `PUBLISH` elsewhere.
+    pub fn publish_verb(&self) -> &'static str {
+        let sharded = self.0.apart.cluster().is_some() && self.0.server.has_sharded_pubsub();
+        if sharded { "SPUBLISH" } else { "PUBLISH" }
+    }
+
+    /// Says that the caller keeps `kept` in this Redis; warns by the signal
+    /// `redis.server.evicts` when the server may evict it.
+    pub fn keeps(&self, kept: Kept) {
+        if let Some(policy) = &self.0.server.evicts {
+            Signal::ServerEvicts {
+                kept,
+                policy: Detail::new(policy),
+            }
+            .emit();
+        }
+    }
+
+    /// Whether keys of different hash tags may share a call: on anything but a cluster.
+    pub fn is_cluster(&self) -> bool {
+        self.0.command.cluster().is_some()
+    }
+
+    /// Runs a command that occupies its connection for up to `block`, such as `XREADGROUP BLOCK`,
+    /// on a connection of the pool. Values of megabytes go this way too, with a `block` of zero,
+    /// since they would hold up all small calls on the shared connection.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); `Unavailable` also when the pool has no free connection in time.
+    ///
+    /// # Cancel safety
+    /// Its connection is closed, so that nothing is delivered to nobody; the server may have
+    /// executed the command.
+    #[cfg(feature = "blocking")]
+    pub async fn run_blocking(&self, command: &Command, block: Duration) -> Result<Reply> {
+        let deadline = Instant::now() + self.0.config.deadline;
+        let address = self.0.command.address(command.slot, deadline).await?;
+        self.0
+            .pools
+            .run(&address, command, block, self.0.config.deadline)
+            .await
+    }
+
+    /// Ends in order: waits up to `grace` for what runs on the upkeep thread (releases), then
+    /// closes the subscriptions, then the connections. Later calls fail with `Unavailable`.
+    ///
+    /// # Errors
+    /// `Timeout` when work was still under way after `grace`; what it would have released ends by
+    /// its TTL.
+    ///
+    /// # Cancel safety
+    /// Safe to call again.
+    pub async fn shutdown(&self, grace: Duration) -> Result<()> {
+        let drained = self.0.upkeep.drained(grace).await;
+        if let Some(subscriber) = self.0.subscriber.get() {
+            subscriber.close();
+        }
+        self.0.command.close();
+        self.0.apart.close();
+        #[cfg(feature = "blocking")]
+        self.0.pools.close();
+        if drained {
+            Ok(())
+        } else {
+            Err(Error::new(
+                ErrorKind::Timeout,
+                format!("shutdown: releases were still under way after {grace:?}"),
+            ))
+        }
+    }
+}
+
+/// Asks the server what it is: by `INFO`, or by `HELLO` where the ACL user may not.
+async fn probe(lane: &Lane, deadline: Instant) -> Result<Server> {
+    let info = Command::new("INFO").idempotent();
+    match lane.run(&info, deadline).await {
+        Ok(info) => Server::from_info(&info.text()?),
+        Err(error) if error.kind() == ErrorKind::Invalid => {
+            let hello = lane
+                .run(&Command::new("HELLO").idempotent(), deadline)
+                .await;
+            // The first error says which right is missing.
+            Server::from_hello(hello.map_err(|_| error)?)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+impl fmt::Debug for Redis {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Redis")
+            .field("topology", &self.0.config.topology)
+            .finish_non_exhaustive()
+    }
+}

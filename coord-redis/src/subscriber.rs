@@ -1,0 +1,244 @@
+//! All subscriptions of the process on one supervised connection (one a master of a cluster).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use coord_core::{Channel, Error, Result};
+use tokio::runtime::Handle;
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+use crate::cluster::Cluster;
+use crate::command::slot_of;
+use crate::config::{Address, Config};
+use crate::dial::Target;
+use crate::feed::{Feed, Order, Topic};
+use crate::signals::Signal;
+
+/// Messages kept for a subscriber that is behind; beyond that it is told how many it missed.
+/// Every channel pays for its buffer (some 15 kB), and a waiter for a lock has one of its own.
+pub(crate) const BUFFERED: usize = 256;
+
+/// Before a channel without a known owner is placed again.
+const PLACE_AGAIN: Duration = Duration::from_millis(100);
+
+/// What a subscription receives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// A message that was published to the channel.
+    Message(Arc<[u8]>),
+    /// The subscription was interrupted for so long; what was published meanwhile is missed.
+    Gap(Duration),
+    /// The subscriber was too slow; so many notices were dropped.
+    Lagged(u64),
+}
+
+/// What the connection tells all subscribers of a channel.
+#[derive(Debug, Clone)]
+pub(crate) enum Event {
+    Message(Arc<[u8]>),
+    Gap(Duration),
+}
+
+/// One subscriber of one channel. Subscribers of a process share the server's subscription, and
+/// a slow one holds up nobody else.
+pub struct Subscription {
+    channel: Channel,
+    events: Option<broadcast::Receiver<Event>>,
+    orders: mpsc::UnboundedSender<Order>,
+}
+
+impl Subscription {
+    /// The next notice; `None` once the client is shut down.
+    ///
+    /// # Cancel safety
+    /// Safe: no notice is lost.
+    pub async fn next(&mut self) -> Option<Notice> {
+        let events = self.events.as_mut()?;
+        match events.recv().await {
+            Ok(Event::Message(message)) => Some(Notice::Message(message)),
+            Ok(Event::Gap(length)) => Some(Notice::Gap(length)),
+            Err(broadcast::error::RecvError::Lagged(missed)) => {
+                Signal::SubscriptionLagged {
+                    missed,
+                    channel: self.channel.clone(),
+                }
+                .emit();
+                Some(Notice::Lagged(missed))
+            }
+            Err(broadcast::error::RecvError::Closed) => None,
+        }
+    }
+
+    /// The channel.
+    pub fn channel(&self) -> &Channel {
+        &self.channel
+    }
+}
+
+impl std::fmt::Debug for Subscription {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Subscription")
+            .field("channel", &self.channel)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        // First, so that the last subscriber is gone when the order is carried out.
+        self.events = None;
+        _ = self.orders.send(Order::Leave(self.channel.clone()));
+    }
+}
+
+/// The handle to the task that owns all subscriptions.
+pub(crate) struct Subscriber {
+    orders: mpsc::UnboundedSender<Order>,
+}
+
+impl Subscriber {
+    pub(crate) fn start(
+        config: &Arc<Config>,
+        cluster: Option<Cluster>,
+        sharded: bool,
+        runtime: &Handle,
+    ) -> Self {
+        let (orders, received) = mpsc::unbounded_channel();
+        let config = Arc::clone(config);
+        match cluster {
+            None => {
+                let feed = Feed::new(config, Target::Master, false);
+                // A single server never gives a channel away.
+                let (give_up, _) = mpsc::unbounded_channel();
+                runtime.spawn(feed.run(received, give_up));
+            }
+            Some(cluster) => {
+                runtime.spawn(
+                    Router {
+                        config,
+                        cluster,
+                        sharded,
+                        feeds: HashMap::new(),
+                    }
+                    .run(received),
+                );
+            }
+        }
+        Self { orders }
+    }
+
+    /// Waits until the server has confirmed the subscription.
+    pub(crate) async fn subscribe(&self, channel: &Channel) -> Result<Subscription> {
+        let (confirm, confirmed) = oneshot::channel();
+        let shut_down =
+            || Error::unavailable(format!("subscribing to {channel}: the client is shut down"));
+        self.orders
+            .send(Order::Join {
+                channel: channel.clone(),
+                confirm,
+            })
+            .map_err(|_| shut_down())?;
+        let events = confirmed.await.map_err(|_| shut_down())??;
+        Ok(Subscription {
+            channel: channel.clone(),
+            events: Some(events),
+            orders: self.orders.clone(),
+        })
+    }
+
+    pub(crate) fn close(&self) {
+        _ = self.orders.send(Order::Close);
+    }
+}
+
+/// Gives each channel to the feed of the node that owns its slot, and again when it moves.
+struct Router {
+    config: Arc<Config>,
+    cluster: Cluster,
+    sharded: bool,
+    feeds: HashMap<Address, mpsc::UnboundedSender<Order>>,
+}
+
+impl Router {
+    async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
+        let (give_up, mut moved) = mpsc::unbounded_channel();
+        let mut changes = self.cluster.changes();
+        let mut homeless: Vec<(Channel, Topic)> = Vec::new();
+        loop {
+            let again = async {
+                if homeless.is_empty() {
+                    std::future::pending::<()>().await;
+                }
+                tokio::time::sleep(PLACE_AGAIN).await;
+            };
+            tokio::select! {
+                order = orders.recv() => match order {
+                    Some(Order::Join { channel, confirm }) => {
+                        match self.feed(&channel, &give_up) {
+                            Some(feed) => _ = feed.send(Order::Join { channel, confirm }),
+                            None => homeless.push((channel, Topic::new(confirm))),
+                        }
+                    }
+                    // Only the feed that has the channel does anything about it.
+                    Some(Order::Leave(channel)) => {
+                        homeless.retain(|(name, topic)| *name != channel || topic.is_wanted());
+                        for feed in self.feeds.values() {
+                            _ = feed.send(Order::Leave(channel.clone()));
+                        }
+                    }
+                    Some(Order::Adopt { .. } | Order::Recheck(_)) => {}
+                    Some(Order::Close) | None => return,
+                },
+                Some((channel, topic)) = moved.recv() => {
+                    self.cluster.refresh();
+                    homeless.push((channel, topic));
+                }
+                _ = changes.changed() => {
+                    for (address, feed) in &self.feeds {
+                        _ = feed.send(Order::Recheck(self.owned_by(address)));
+                    }
+                }
+                () = again => {
+                    for (channel, topic) in std::mem::take(&mut homeless) {
+                        match self.feed(&channel, &give_up) {
+                            Some(feed) => _ = feed.send(Order::Adopt { channel, topic }),
+                            None => homeless.push((channel, topic)),
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn owned_by(&self, address: &Address) -> Box<dyn Fn(&Channel) -> bool + Send> {
+        let (cluster, address) = (self.cluster.clone(), address.clone());
+        Box::new(move |channel| {
+            cluster.owner(slot_of(channel.hash_tag())).as_ref() == Some(&address)
+        })
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a feed ends when its orders do, with the router"
+    )]
+    fn feed(
+        &mut self,
+        channel: &Channel,
+        give_up: &mpsc::UnboundedSender<(Channel, Topic)>,
+    ) -> Option<&mpsc::UnboundedSender<Order>> {
+        let owner = self.cluster.owner(slot_of(channel.hash_tag()))?;
+        let feed = self.feeds.entry(owner).or_insert_with_key(|owner| {
+            let (orders, received) = mpsc::unbounded_channel();
+            let feed = Feed::new(
+                Arc::clone(&self.config),
+                Target::Node(owner.clone()),
+                self.sharded,
+            );
+            tokio::spawn(feed.run(received, give_up.clone()));
+            orders
+        });
+        Some(feed)
+    }
+}

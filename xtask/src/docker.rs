@@ -1,0 +1,158 @@
+//! Servers in containers.
+//!
+//! The container client is a large tree of crates. This package does not link it: a binary of the
+//! package `coord-tests` does, built only when containers are really needed.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::env;
+use crate::error::{Failure, Result};
+use crate::interrupt::Interrupts;
+use crate::process;
+use crate::workspace::Workspace;
+
+/// How long Docker may take to answer a ping.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How long pulling the images and starting the servers may take.
+const START: Duration = Duration::from_mins(10);
+
+/// How long removing the containers may take.
+const STOP: Duration = Duration::from_secs(30);
+
+/// Checks that Docker answers, at `DOCKER_HOST` or at its usual socket.
+///
+/// # Errors
+/// Why not, as a sentence part.
+pub(crate) fn answers() -> std::result::Result<(), String> {
+    let host = env::value("DOCKER_HOST").map(|host| host.to_string_lossy().into_owned());
+    let host = host.as_deref().unwrap_or("unix:///var/run/docker.sock");
+    let failed = |cause: std::io::Error| format!("Docker does not answer at {host}: {cause}");
+    if let Some(path) = host.strip_prefix("unix://") {
+        let stream = UnixStream::connect(path).map_err(failed)?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+        ping(stream).map_err(failed)
+    } else if let Some(place) = host.strip_prefix("tcp://") {
+        let stream = TcpStream::connect(place.trim_end_matches('/')).map_err(failed)?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+        ping(stream).map_err(failed)
+    } else {
+        Err(format!(
+            "DOCKER_HOST is {host}, and only unix:// and tcp:// are understood here"
+        ))
+    }
+}
+
+fn ping(mut stream: impl Read + Write) -> std::io::Result<()> {
+    stream.write_all(b"GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n")?;
+    let mut start = [0; "HTTP/1.0 200".len()];
+    stream.read_exact(&mut start)?;
+    if start.ends_with(b" 200") {
+        Ok(())
+    } else {
+        Err(std::io::Error::other(
+            "something that is not Docker answers",
+        ))
+    }
+}
+
+/// Running containers. Dropping it removes them.
+pub(crate) struct Containers {
+    child: Child,
+    /// Where the Redis in them answers.
+    pub(crate) redis_url: String,
+}
+
+impl Containers {
+    /// Starts the containers and waits until their servers answer.
+    ///
+    /// # Errors
+    /// `Missing` if they do not come up; `Interrupted`.
+    pub(crate) fn start(workspace: &Workspace, interrupts: &mut Interrupts) -> Result<Self> {
+        let said = workspace.folder("xtask")?.join("containers.json");
+        let output = File::create(&said).map_err(|cause| Failure::file("write", &said, &cause))?;
+        let build = ["--package", "coord-tests", "--features", "docker"];
+        let binary = ["--bin", "container-servers"];
+        // Built apart, because the build may be stopped at any time and the binary may not.
+        if !interrupts
+            .run(workspace.cargo().arg("build").args(build).args(binary))?
+            .success()
+        {
+            return Err(Failure::Missing(
+                "the container client does not build; what cargo said stands above".into(),
+            ));
+        }
+        let mut command = workspace.cargo();
+        command
+            .args(["run", "--quiet"])
+            .args(build)
+            .args(binary)
+            // It removes its containers when this pipe closes, also when this process is killed.
+            .stdin(Stdio::piped())
+            .stdout(output);
+        let child = process::spawn_group(&mut command)
+            .map_err(|cause| Failure::Missing(format!("cannot start cargo: {cause}")))?;
+        let mut containers = Self {
+            child,
+            redis_url: String::new(),
+        };
+        let deadline = Instant::now() + START;
+        loop {
+            interrupts.check()?;
+            let text = fs::read_to_string(&said).unwrap_or_default();
+            if let Some((line, _)) = text.split_once('\n') {
+                containers.redis_url = redis_url(line)?;
+                return Ok(containers);
+            }
+            if let Ok(Some(status)) = containers.child.try_wait() {
+                return Err(Failure::Missing(format!(
+                    "the containers did not come up ({status}); what they said stands above"
+                )));
+            }
+            if Instant::now() >= deadline {
+                return Err(Failure::Missing(format!(
+                    "the containers did not come up within {} minutes",
+                    START.as_secs() / 60
+                )));
+            }
+            thread::sleep(process::POLL);
+        }
+    }
+}
+
+impl Drop for Containers {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        process::end_within(&mut self.child, STOP);
+    }
+}
+
+fn redis_url(line: &str) -> Result<String> {
+    serde_json::from_str::<serde_json::Value>(line)
+        .ok()
+        .and_then(|said| Some(said.get("redis_url")?.as_str()?.to_owned()))
+        .ok_or_else(|| {
+            Failure::Missing(format!(
+                "container-servers named no redis_url but said: {line}"
+            ))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_url_is_read_from_what_the_containers_say() {
+        let url = redis_url(r#"{"redis_url":"redis://127.0.0.1:32768"}"#).expect("it is there");
+
+        assert_eq!(url, "redis://127.0.0.1:32768");
+        assert!(redis_url("pulling").is_err());
+    }
+}

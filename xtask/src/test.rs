@@ -1,0 +1,195 @@
+//! `cargo xtask test`.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use crate::error::{Failure, Result};
+use crate::interrupt::Interrupts;
+use crate::needs::{self, ALLOW_SKIP, Gap};
+use crate::{env, workspace::Workspace};
+
+/// The folder into which each test process writes the signal keys it saw, and into whose file
+/// [`SKIPPED`] each test that skips itself writes a line.
+const OBSERVED: &str = "COORD_TEST_OBSERVED_DIR";
+
+/// Lines of a test's name, a tab, and what it wanted.
+const SKIPPED: &str = "skipped";
+
+/// The package that has the features of what the tests need.
+const TESTS: &str = "coord-tests";
+
+/// Run every test, with the servers that the tests need.
+///
+/// The tests need a Redis server and, to break servers on purpose, a Redis binary. In this order:
+/// what `COORD_TEST_REDIS_URL` and `COORD_TEST_REDIS_BIN` name, the server on port 6379 and the
+/// redis-server or valkey-server in PATH, as root on Debian or Ubuntu the package redis-tools, and
+/// Docker. What is started here ends with this command, however it ends.
+///
+/// Nothing is skipped unless `COORD_TEST_ALLOW_SKIP=1` is set; then the end says how much was.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Arguments for `cargo test`, for instance `-- -p coord-lock -- --nocapture`.
+    #[arg(last = true)]
+    arguments: Vec<OsString>,
+}
+
+pub(crate) fn run(args: &Args, workspace: &Workspace, interrupts: &mut Interrupts) -> Result<()> {
+    let provided = needs::provide(workspace, interrupts)?;
+    for line in &provided.found {
+        println!("xtask: {line}");
+    }
+    let may_skip = env::is_on(ALLOW_SKIP);
+    if !provided.gaps.is_empty() && !may_skip {
+        return Err(Failure::Missing(described(&provided.gaps)));
+    }
+    for gap in &provided.gaps {
+        println!("xtask: going on without {}", gap.what);
+    }
+
+    let observed = workspace.emptied("observed")?;
+    let mut command = workspace.cargo();
+    command.args(cargo_arguments(&args.arguments, &provided.features));
+    for name in &provided.removed {
+        command.env_remove(name);
+    }
+    command.envs(provided.set.iter().map(|(name, value)| (name, value)));
+    command.env(OBSERVED, &observed);
+    if provided.gaps.is_empty() {
+        // Everything is there, so a test that skips itself would be hiding something.
+        command.env_remove(ALLOW_SKIP);
+    }
+    let status = interrupts.run(&mut command)?;
+
+    if may_skip {
+        println!(
+            "xtask: {}",
+            skip_report(&provided.gaps, &lines_of(&observed.join(SKIPPED))?)
+        );
+    }
+    if status.success() {
+        Ok(())
+    } else {
+        Err(Failure::Red(format!(
+            "cargo test ended with {status}; what failed stands above"
+        )))
+    }
+}
+
+/// `--workspace` unless the caller picks packages, which it would overrule. Features go with the
+/// package that has them.
+fn cargo_arguments(arguments: &[OsString], features: &[&str]) -> Vec<OsString> {
+    let own = arguments.iter().take_while(|argument| *argument != "--");
+    let own: Vec<_> = own.filter_map(|argument| argument.to_str()).collect();
+    let picks = own.iter().any(|argument| {
+        ["-p", "--package"].contains(argument)
+            || argument.starts_with("--package=")
+            || (argument.starts_with("-p") && !argument.starts_with("--"))
+    });
+    let mut all: Vec<OsString> = vec!["test".into()];
+    if !picks {
+        all.push("--workspace".into());
+    }
+    if !picks || own.iter().any(|argument| argument.ends_with(TESTS)) {
+        for feature in features {
+            all.extend(["--features".into(), feature.into()]);
+        }
+    }
+    all.extend_from_slice(arguments);
+    all
+}
+
+fn described(gaps: &[Gap]) -> String {
+    let mut text = "the tests need what this machine does not have".to_string();
+    for gap in gaps {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n\n{gap}");
+    }
+    let _ = write!(
+        text,
+        "\n\nor skip the tests that need it, counted at the end: {ALLOW_SKIP}=1"
+    );
+    text
+}
+
+fn lines_of(file: &Path) -> Result<Vec<String>> {
+    match fs::read_to_string(file) {
+        Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(cause) => Err(Failure::file("read", file, &cause)),
+    }
+}
+
+fn skip_report(gaps: &[Gap], tests: &[String]) -> String {
+    if gaps.is_empty() {
+        return "nothing was skipped: everything the tests need is here".into();
+    }
+    let mut text = format!("{} tests skipped, for want of {}:", tests.len(), gaps.len());
+    for gap in gaps {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n  {}", gap.what);
+    }
+    for test in tests {
+        let _ = write!(text, "\n  skipped: {test}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(words: &[&str]) -> Vec<OsString> {
+        words.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn every_package_is_tested_unless_some_are_picked() {
+        for picked in [
+            &["-p", "a"][..],
+            &["-pa"],
+            &["--package=a"],
+            &["--lib", "--package", "a"],
+        ] {
+            let called = cargo_arguments(&arguments(picked), &[]);
+            assert!(!called.contains(&"--workspace".into()), "{picked:?}");
+        }
+        for all in [&[][..], &["--lib"], &["--", "-p"], &["--profile", "x"]] {
+            let called = cargo_arguments(&arguments(all), &[]);
+            assert_eq!(called[..2], arguments(&["test", "--workspace"]));
+            assert_eq!(called[2..], arguments(all));
+        }
+    }
+
+    #[test]
+    fn features_go_with_the_package_that_has_them() {
+        for (words, expected) in [
+            (&[][..], true),
+            (&["-p", "coord-tests"], true),
+            (&["-pcoord-tests"], true),
+            (&["-p", "coord-lock"], false),
+            (&["-p", "coord-lock", "--", "coord-tests"], false),
+        ] {
+            let called = cargo_arguments(&arguments(words), &["coord-tests/docker"]);
+            assert_eq!(called.contains(&"--features".into()), expected, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn the_skip_report_counts_and_names() {
+        let gap = Gap {
+            what: "a server",
+            tried: Vec::new(),
+            ways: &[],
+        };
+
+        let text = skip_report(&[gap], &["one".into(), "two".into()]);
+
+        assert!(
+            text.starts_with("2 tests skipped, for want of 1:"),
+            "{text}"
+        );
+        assert!(text.contains("skipped: two"), "{text}");
+    }
+}
