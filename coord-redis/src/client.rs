@@ -1,15 +1,17 @@
 //! The client: connections by purpose, and what runs on them.
 
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use coord_core::signals::Detail;
-use coord_core::{Backoff, Channel, Env, Error, ErrorKind, KeySpace, Pattern, Result};
+use coord_core::{Backoff, Channel, Env, Error, ErrorKind, Key, KeySpace, Pattern, Result};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::command::{Command, Receipt, Reply};
+use crate::command::{Command, Receipt, Reply, slot_of};
 use crate::config::Config;
 use crate::lane::Lane;
 use crate::server::Server;
@@ -42,6 +44,8 @@ struct Inner {
     subscriber: OnceLock<Subscriber>,
     #[cfg(feature = "blocking")]
     pools: crate::blocking::Pools,
+    /// Weak, since what is shared has the client in turn.
+    shared: Mutex<HashMap<TypeId, Weak<dyn Any + Send + Sync>>>,
     upkeep: Upkeep,
 }
 
@@ -77,6 +81,7 @@ impl Redis {
             command,
             apart,
             subscriber: OnceLock::new(),
+            shared: Mutex::default(),
             upkeep,
         })))
     }
@@ -154,6 +159,25 @@ impl Redis {
     /// blocks its thread holds up all renewals.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.0.upkeep.spawn(work);
+    }
+
+    /// Runs `work` on the upkeep thread beside what [`shutdown`](Self::shutdown) waits for: a loop
+    /// that its owner ends, or that ends with the client.
+    pub fn tend(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.0.upkeep.runtime().spawn(work);
+    }
+
+    /// The one `T` of this client: made by the first who asks, gone with the last who has it.
+    pub fn shared<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut all = self.0.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = all.get(&TypeId::of::<T>()).and_then(Weak::upgrade);
+        if let Some(Ok(there)) = there.map(Arc::downcast) {
+            return there;
+        }
+        let made = Arc::new(make());
+        let weak = Arc::downgrade(&made);
+        all.insert(TypeId::of::<T>(), weak);
+        made
     }
 
     /// Repeats a compare-and-delete until it is certain that the claim it undoes cannot hold.
@@ -291,6 +315,12 @@ impl Redis {
     /// Whether keys of different hash tags may share a call: on anything but a cluster.
     pub fn is_cluster(&self) -> bool {
         self.0.command.cluster().is_some()
+    }
+
+    /// By what calls with several keys must be grouped: the cluster's slot of `key`, and nothing
+    /// where there is no cluster.
+    pub fn slot(&self, key: &Key) -> Option<u16> {
+        self.is_cluster().then(|| slot_of(key.hash_tag()))
     }
 
     /// Runs a command that occupies its connection for up to `block`, such as `XREADGROUP BLOCK`,
