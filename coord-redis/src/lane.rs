@@ -113,6 +113,7 @@ impl Lane {
     }
 
     /// The node that serves `slot` now, once it is connected.
+    #[cfg(feature = "blocking")]
     pub(crate) async fn address(&self, slot: Option<u16>, deadline: Instant) -> Result<Address> {
         let what = "finding the node";
         Ok(match &self.route {
