@@ -17,6 +17,8 @@ use crate::signals::{Loss, Signal};
 pub struct Grant {
     /// The key that holds `token:fence`.
     pub key: Key,
+    /// The key beside it that holds the record of the grant; see [`format::record`].
+    pub record: Key,
     /// The token that the grant was made with.
     pub token: ClaimToken,
     /// The number that the script gave.
@@ -161,7 +163,7 @@ enum End {
 impl Held {
     pub(crate) fn new(grant: Grant) -> Self {
         Self {
-            record: format::record(&grant.key),
+            record: grant.record,
             value: format::value(&grant.token, grant.fence),
             ttl: grant.ttl,
             token: grant.token,
