@@ -121,6 +121,17 @@ impl Receipt {
         }
     }
 
+    /// Whether no connection was ever given the command, so that it cannot be executed.
+    pub fn is_empty(&self) -> bool {
+        self.0.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether several connections were given it, so that an attempt on one may still be executed
+    /// after the answer on another.
+    pub fn is_split(&self) -> bool {
+        self.0.load(Ordering::Acquire) == SEVERAL
+    }
+
     /// Whether a command that `follower` noted was executed after the one that this one noted.
     pub(crate) fn precedes(&self, follower: &Self) -> bool {
         match (

@@ -112,6 +112,7 @@ impl Lane {
     }
 
     /// The node that serves `slot` now, once it is connected.
+    #[cfg(feature = "blocking")]
     pub(crate) async fn address(&self, slot: Option<u16>, deadline: Instant) -> Result<Address> {
         let what = "finding the node";
         Ok(match &self.route {
@@ -191,11 +192,11 @@ impl<'a> Call<'a> {
 
     /// Sends once. An error is final; `Again` says that the call may be tried anew.
     async fn send(&mut self, link: &Link, live: &Live) -> Result<Step> {
-        if let Some(receipt) = &self.command.receipt {
-            receipt.note(live.number);
-        }
         if !live.is_open() {
             return Ok(Step::Again);
+        }
+        if let Some(receipt) = &self.command.receipt {
+            receipt.note(live.number);
         }
         let asking = self.ask.take().is_some();
         let sending = self.transmit(live, asking);
