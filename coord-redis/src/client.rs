@@ -182,10 +182,11 @@ impl Redis {
 
     /// Repeats a compare-and-delete until it is certain that the claim it undoes cannot hold.
     ///
-    /// `receipt` belongs to the claim. A reply on the same connection settles at once, since the
-    /// claim was executed before it. On another connection, a reply that `undid` something
-    /// settles; one that found nothing proves nothing while the claim may still be on its way, so
-    /// it is asked again, until `until`.
+    /// `receipt` belongs to the claim. A reply on the one connection that carried it settles at
+    /// once, since the claim was executed before it. Elsewhere a reply that `undid` something
+    /// settles; one that found nothing proves nothing while the claim may still be on its way. So
+    /// it is asked again, until `until`, or until a server that answers has had the time in which
+    /// a connection that died could still deliver: the deadline and two ping intervals.
     ///
     /// # Errors
     /// The last error when there was no reply by `until`.
@@ -197,14 +198,19 @@ impl Redis {
         undo: &Command,
         receipt: &Receipt,
         undid: fn(&Reply) -> bool,
-        until: Instant,
+        mut until: Instant,
     ) -> Result<Reply> {
         let mut last = self.undo_behind(undo, receipt, until).await;
         if let Ok((reply, true)) = last {
             return Ok(reply);
         }
-        let mut attempt = 0;
+        let late = self.0.config.deadline + 2 * self.0.config.ping_interval;
+        let (mut answered, mut attempt) = (None, 0);
         while !matches!(&last, Ok((reply, _)) if undid(reply)) && Instant::now() < until {
+            if last.is_ok() {
+                let since = *answered.get_or_insert_with(Instant::now);
+                until = until.min(since + late);
+            }
             tokio::time::sleep(SETTLE.jittered(attempt)).await;
             attempt += 1;
             let deadline = until.min(Instant::now() + self.0.config.deadline);
@@ -353,6 +359,7 @@ impl Redis {
     /// Safe to call again.
     pub async fn shutdown(&self, grace: Duration) -> Result<()> {
         let drained = self.0.upkeep.drained(grace).await;
+        self.0.upkeep.close();
         if let Some(subscriber) = self.0.subscriber.get() {
             subscriber.close();
         }

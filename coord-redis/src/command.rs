@@ -101,21 +101,51 @@ impl Command {
     }
 }
 
-/// Which connection carried a command last.
+/// Which connection carried a command, or all the attempts at one.
 ///
 /// A command that follows another on the same connection is executed after it, so its reply
-/// settles the other's outcome.
+/// settles the other's outcome. Nothing does once a second connection has carried it too: an
+/// attempt on the first may be executed after the answer on the second.
 #[derive(Debug, Clone, Default)]
 pub struct Receipt(Arc<AtomicU64>);
 
+/// What a receipt says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    Nobody,
+    /// The connection of this number, from 1.
+    One(u64),
+    Several,
+}
+
 impl Receipt {
+    const SEVERAL: u64 = u64::MAX;
+
     pub(crate) fn note(&self, connection: u64) {
-        self.0.store(connection, Ordering::Release);
+        let noted = self
+            .0
+            .compare_exchange(0, connection, Ordering::AcqRel, Ordering::Acquire);
+        if noted.is_err_and(|before| before != connection) {
+            self.0.store(Self::SEVERAL, Ordering::Release);
+        }
     }
 
-    /// The connection's number, from 1; nothing when the command was never handed to one.
-    pub(crate) fn connection(&self) -> Option<u64> {
-        Some(self.0.load(Ordering::Acquire)).filter(|&connection| connection != 0)
+    pub(crate) fn carrier(&self) -> Carrier {
+        match self.0.load(Ordering::Acquire) {
+            0 => Carrier::Nobody,
+            Self::SEVERAL => Carrier::Several,
+            connection => Carrier::One(connection),
+        }
+    }
+
+    /// Whether an attempt may still be executed although another was answered.
+    pub fn is_split(&self) -> bool {
+        self.carrier() == Carrier::Several
+    }
+
+    /// Whether no connection was ever given the command: it cannot be executed.
+    pub fn is_empty(&self) -> bool {
+        self.carrier() == Carrier::Nobody
     }
 }
 
@@ -246,4 +276,23 @@ fn unexpected(wanted: &str, got: &Reply) -> Error {
         Reply::List(_) => "a list",
     };
     Error::corrupt(format!("a reply is {got} instead of {wanted}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receipt_tells_one_connection_from_several() {
+        let receipt = Receipt::default();
+        assert!(receipt.is_empty());
+
+        receipt.note(7);
+        receipt.note(7);
+        assert_eq!(receipt.carrier(), Carrier::One(7));
+
+        receipt.note(8);
+        receipt.note(7);
+        assert!(receipt.is_split());
+    }
 }

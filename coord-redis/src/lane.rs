@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::cluster::Cluster;
-use crate::command::{Command, Receipt, Reply};
+use crate::command::{Carrier, Command, Receipt, Reply};
 use crate::config::{Address, Config, Topology};
 use crate::dial::Target;
 use crate::error::{Failure, failure, passes, refused};
@@ -79,9 +79,14 @@ impl Lane {
         deadline: Instant,
     ) -> Result<(Reply, bool)> {
         let own = Receipt::default();
-        let before = receipt.connection();
+        let before = receipt.carrier();
         let reply = self.run(&command.receipt(&own), deadline).await?;
-        Ok((reply, before.is_none() || own.connection() == before))
+        let behind = match before {
+            Carrier::Nobody => true,
+            Carrier::One(_) => own.carrier() == before,
+            Carrier::Several => false,
+        };
+        Ok((reply, behind))
     }
 
     /// Runs `command` on one master.
@@ -113,6 +118,7 @@ impl Lane {
     }
 
     /// The node that serves `slot` now, once it is connected.
+    #[cfg(feature = "blocking")]
     pub(crate) async fn address(&self, slot: Option<u16>, deadline: Instant) -> Result<Address> {
         let what = "finding the node";
         Ok(match &self.route {
@@ -192,11 +198,11 @@ impl<'a> Call<'a> {
 
     /// Sends once. An error is final; `Again` says that the call may be tried anew.
     async fn send(&mut self, link: &Link, live: &Live) -> Result<Step> {
-        if let Some(receipt) = &self.command.receipt {
-            receipt.note(live.number);
-        }
         if !live.is_open() {
             return Ok(Step::Again);
+        }
+        if let Some(receipt) = &self.command.receipt {
+            receipt.note(live.number);
         }
         let asking = self.ask.take().is_some();
         let sending = self.transmit(live, asking);
