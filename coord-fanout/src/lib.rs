@@ -1,1 +1,14 @@
+#![allow(dead_code)]
 //! Placeholder.
+
+mod job;
+mod queue;
+mod schedule;
+mod tick;
+
+pub use job::{CatchUp, FirstRun, Job, Records, Tick};
+pub use queue::{
+    DeadLetter, Delivery, Depth, Enqueued, MAX_BODY_BYTES, Message, Queue, Receipt, Settled,
+    Verdict,
+};
+pub use schedule::{Schedule, TickTime};

@@ -1,6 +1,5 @@
 //! The renewal of all leases of a client: one loop on the upkeep thread, one call for many.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -12,15 +11,13 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::batch::by_call;
 use crate::hold::{Grant, Held, Hold};
 use crate::schedule::{Id, Schedule};
 use crate::signals::{Loss, Signal};
 
 /// Renews leases, each only if it is still the caller's.
 static RENEW: Script = crate::lease_script!("lease.renew", include_str!("lua/renew.lua"));
-
-/// A call for this many leases holds the server up for less than a millisecond.
-const LEASES_PER_CALL: usize = 256;
 
 /// Between two attempts to renew. A lease that lives shorter retries faster.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
@@ -82,6 +79,10 @@ impl Engine {
         Hold::new(held, id, Arc::clone(self))
     }
 
+    pub(crate) fn redis(&self) -> &Redis {
+        &self.redis
+    }
+
     pub(crate) fn remove(&self, id: Id) {
         self.plan().schedule.remove(id);
     }
@@ -89,8 +90,18 @@ impl Engine {
     /// Renews one lease now.
     pub(crate) async fn renew(&self, id: Id, held: &Arc<Held>) -> Result<()> {
         let sent_at = Instant::now();
-        let [reply] = self.redis.run(&command([held])).await?.array()?;
-        self.settle(id, held, reply.int()?, sent_at)
+        let answer = self.redis.run(&command([held])).await;
+        let reply = answer.and_then(|reply| {
+            let [reply] = reply.array()?;
+            reply.int()
+        });
+        match reply {
+            Ok(reply) => self.settle(id, held, reply, sent_at),
+            Err(error) => {
+                renewal_failed(1, &error);
+                Err(error)
+            }
+        }
     }
 
     fn plan(&self) -> MutexGuard<'_, Plan> {
@@ -111,26 +122,10 @@ impl Engine {
             // It is told to whoever holds the lease, and emitted once.
             _ = held.check(now);
         }
-        for leases in self.calls(due.renew) {
+        for leases in by_call(&self.redis, due.renew, |(_, held)| &held.key) {
             calls.spawn(renewal(self.redis.clone(), leases));
         }
         next
-    }
-
-    /// Groups leases by call: those of one slot of a cluster, and all elsewhere.
-    fn calls(&self, leases: Vec<(Id, Arc<Held>)>) -> Vec<Vec<(Id, Arc<Held>)>> {
-        let mut by_slot: HashMap<Option<u16>, Vec<_>> = HashMap::new();
-        for lease in leases {
-            let slot = self.redis.slot(&lease.1.key);
-            by_slot.entry(slot).or_default().push(lease);
-        }
-        let groups = by_slot.into_values();
-        groups
-            .flat_map(|group| {
-                let chunks = group.chunks(LEASES_PER_CALL);
-                chunks.map(<[_]>::to_vec).collect::<Vec<_>>()
-            })
-            .collect()
     }
 
     fn finish(&self, renewal: Renewal) {
@@ -148,8 +143,7 @@ impl Engine {
         let ids: Vec<_> = renewal.leases.iter().map(|&(id, _)| id).collect();
         let backoff = |failures| RETRY.jittered(failures);
         self.plan().schedule.failed(&ids, Instant::now(), backoff);
-        let (leases, error) = (ids.len() as u64, Detail::error(&error));
-        Signal::RenewFailed { leases, error }.emit();
+        renewal_failed(ids.len(), &error);
     }
 
     /// Applies what the server said of one lease to a renewal of `sent_at`.
@@ -205,6 +199,11 @@ async fn run(engine: Weak<Engine>, wake: Arc<Notify>) {
             }
         }
     }
+}
+
+fn renewal_failed(leases: usize, error: &Error) {
+    let (leases, error) = (leases as u64, Detail::error(error));
+    Signal::RenewFailed { leases, error }.emit();
 }
 
 async fn renewal(redis: Redis, leases: Vec<(Id, Arc<Held>)>) -> Renewal {

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::engine::Engine;
 use crate::format;
+use crate::lease::RemoveResult;
 use crate::schedule::{Id, valid_until};
 use crate::signals::{Loss, Signal};
 
@@ -104,14 +105,19 @@ impl Hold {
     ///
     /// # Errors
     /// `Lost` when the lease ended first. `Timeout` and `Unavailable` leave
-    /// [`valid_until`](Self::valid_until) where it was; the automatic renewal goes on. `Corrupt`
-    /// when something else is stored there, which also ends the lease.
+    /// [`valid_until`](Self::valid_until) where it was, and the automatic renewal goes on.
     ///
     /// # Cancel safety
     /// Safe. A dropped call may still have renewed the lease, never shortened it.
     pub async fn renew(&self) -> Result<()> {
         self.check()?;
         self.engine.renew(self.id, &self.held).await
+    }
+
+    /// Ends the renewal, for the release of the lease.
+    pub(crate) fn retire(&self) -> Arc<Held> {
+        self.engine.remove(self.id);
+        Arc::clone(&self.held)
     }
 
     /// Ends the renewal, for whoever is about to release the lease. It is not held any more.
@@ -144,7 +150,7 @@ pub(crate) struct Held {
     pub(crate) record: Key,
     pub(crate) value: String,
     pub(crate) ttl: Ttl,
-    token: ClaimToken,
+    pub(crate) token: ClaimToken,
     fence: FencingToken,
     state: watch::Sender<State>,
 }
@@ -221,6 +227,17 @@ impl Held {
             .emit();
         }
         self.ended(lost)
+    }
+
+    /// Ends it by the answer to its release. One that the server no longer had was lost before.
+    pub(crate) fn removed(&self, result: &RemoveResult) {
+        match result {
+            RemoveResult::Removed => _ = self.end(End::Stopped),
+            RemoveResult::NotFound => _ = self.lose(Loss::Gone),
+            RemoveResult::NotOwner { holder: Some(_) } => _ = self.lose(Loss::Taken),
+            RemoveResult::NotOwner { holder: None } => _ = self.lose(Loss::Foreign),
+            RemoveResult::Unknown => {}
+        }
     }
 
     fn end(&self, end: End) -> bool {

@@ -68,10 +68,7 @@ impl Redis {
         let deadline = Instant::now() + config.deadline;
         let upkeep = Upkeep::start()?;
         let command = Lane::start(&config, Purpose::Command, &Handle::current());
-        let info = command
-            .run(&Command::new("INFO").idempotent(), deadline)
-            .await?;
-        let server = Server::from_info(&info.text()?)?;
+        let server = probe(&command, deadline).await?;
         let apart = Lane::start(&config, Purpose::Upkeep, upkeep.runtime());
         Ok(Self(Arc::new(Inner {
             #[cfg(feature = "blocking")]
@@ -330,7 +327,8 @@ impl Redis {
     }
 
     /// Runs a command that occupies its connection for up to `block`, such as `XREADGROUP BLOCK`,
-    /// on a connection of the pool.
+    /// on a connection of the pool. Values of megabytes go this way too, with a `block` of zero,
+    /// since they would hold up all small calls on the shared connection.
     ///
     /// # Errors
     /// As [`run`](Self::run); `Unavailable` also when the pool has no free connection in time.
@@ -375,6 +373,22 @@ impl Redis {
                 format!("shutdown: releases were still under way after {grace:?}"),
             ))
         }
+    }
+}
+
+/// Asks the server what it is: by `INFO`, or by `HELLO` where the ACL user may not.
+async fn probe(lane: &Lane, deadline: Instant) -> Result<Server> {
+    let info = Command::new("INFO").idempotent();
+    match lane.run(&info, deadline).await {
+        Ok(info) => Server::from_info(&info.text()?),
+        Err(error) if error.kind() == ErrorKind::Invalid => {
+            let hello = lane
+                .run(&Command::new("HELLO").idempotent(), deadline)
+                .await;
+            // The first error says which right is missing.
+            Server::from_hello(hello.map_err(|_| error)?)
+        }
+        Err(error) => Err(error),
     }
 }
 

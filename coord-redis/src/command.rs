@@ -101,51 +101,48 @@ impl Command {
     }
 }
 
-/// Which connection carried a command, or all the attempts at one.
+/// Which connection carried a command last.
 ///
 /// A command that follows another on the same connection is executed after it, so its reply
-/// settles the other's outcome. Nothing does once a second connection has carried it too: an
-/// attempt on the first may be executed after the answer on the second.
+/// settles the other's outcome.
 #[derive(Debug, Clone, Default)]
 pub struct Receipt(Arc<AtomicU64>);
 
-/// What a receipt says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Carrier {
-    Nobody,
-    /// The connection of this number, from 1.
-    One(u64),
-    Several,
-}
+/// Stands for several connections: what follows on one of them proves nothing about the others.
+const SEVERAL: u64 = u64::MAX;
 
 impl Receipt {
-    const SEVERAL: u64 = u64::MAX;
-
     pub(crate) fn note(&self, connection: u64) {
-        let noted = self
+        let first = self
             .0
             .compare_exchange(0, connection, Ordering::AcqRel, Ordering::Acquire);
-        if noted.is_err_and(|before| before != connection) {
-            self.0.store(Self::SEVERAL, Ordering::Release);
+        if first.is_err_and(|before| before != connection) {
+            self.0.store(SEVERAL, Ordering::Release);
         }
     }
 
-    pub(crate) fn carrier(&self) -> Carrier {
-        match self.0.load(Ordering::Acquire) {
-            0 => Carrier::Nobody,
-            Self::SEVERAL => Carrier::Several,
-            connection => Carrier::One(connection),
-        }
-    }
-
-    /// Whether an attempt may still be executed although another was answered.
-    pub fn is_split(&self) -> bool {
-        self.carrier() == Carrier::Several
-    }
-
-    /// Whether no connection was ever given the command: it cannot be executed.
+    /// Whether no connection was ever given the command, so that it cannot be executed.
     pub fn is_empty(&self) -> bool {
-        self.carrier() == Carrier::Nobody
+        self.0.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether several connections were given it, so that an attempt on one may still be executed
+    /// after the answer on another.
+    pub fn is_split(&self) -> bool {
+        self.0.load(Ordering::Acquire) == SEVERAL
+    }
+
+    /// Whether a command that `follower` noted was executed after the one that this one noted.
+    pub(crate) fn precedes(&self, follower: &Self) -> bool {
+        match (
+            self.0.load(Ordering::Acquire),
+            follower.0.load(Ordering::Acquire),
+        ) {
+            // It was never handed to a connection.
+            (0, _) => true,
+            (SEVERAL, _) => false,
+            (before, after) => before == after,
+        }
     }
 }
 
@@ -276,23 +273,4 @@ fn unexpected(wanted: &str, got: &Reply) -> Error {
         Reply::List(_) => "a list",
     };
     Error::corrupt(format!("a reply is {got} instead of {wanted}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_receipt_tells_one_connection_from_several() {
-        let receipt = Receipt::default();
-        assert!(receipt.is_empty());
-
-        receipt.note(7);
-        receipt.note(7);
-        assert_eq!(receipt.carrier(), Carrier::One(7));
-
-        receipt.note(8);
-        receipt.note(7);
-        assert!(receipt.is_split());
-    }
 }

@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::cluster::Cluster;
-use crate::command::{Carrier, Command, Receipt, Reply};
+use crate::command::{Command, Receipt, Reply};
 use crate::config::{Address, Config, Topology};
 use crate::dial::Target;
 use crate::error::{Failure, failure, passes, refused};
@@ -79,14 +79,8 @@ impl Lane {
         deadline: Instant,
     ) -> Result<(Reply, bool)> {
         let own = Receipt::default();
-        let before = receipt.carrier();
         let reply = self.run(&command.receipt(&own), deadline).await?;
-        let behind = match before {
-            Carrier::Nobody => true,
-            Carrier::One(_) => own.carrier() == before,
-            Carrier::Several => false,
-        };
-        Ok((reply, behind))
+        Ok((reply, receipt.precedes(&own)))
     }
 
     /// Runs `command` on one master.
@@ -231,7 +225,17 @@ impl<'a> Call<'a> {
                 Ok(Step::Again)
             }
             Failure::Elsewhere { address, once } => {
-                self.redirected(address, once);
+                let Some(cluster) = self.lane.cluster() else {
+                    let at = self.at(&live.address);
+                    let message =
+                        format!("{at}: it is part of a cluster; give a redis+cluster:// URL");
+                    return Err(Error::invalid(message).with_source(error));
+                };
+                if once {
+                    self.ask = Some(address);
+                } else {
+                    cluster.moved(self.command.slot, &address);
+                }
                 self.pause_for(error, &live.address, Refusal::ClusterDown)
                     .await
             }
@@ -283,17 +287,6 @@ impl<'a> Call<'a> {
         pipeline.cmd("ASKING").ignore().add_command(cmd.clone());
         let mut replies = connection.send_packed_commands(&pipeline, 1, 1).await?;
         Ok(replies.pop().unwrap_or_default())
-    }
-
-    fn redirected(&mut self, address: Address, once: bool) {
-        let Some(cluster) = self.lane.cluster() else {
-            return;
-        };
-        if once {
-            self.ask = Some(address);
-        } else {
-            cluster.moved(self.command.slot, &address);
-        }
     }
 
     async fn pause_for(
