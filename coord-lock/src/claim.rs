@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use coord_core::{ClaimToken, Error, ErrorKind, FencingToken, Result, Ttl};
 use coord_lease::Holder;
-use coord_redis::{Command, Receipt, Redis, Reply};
+use coord_redis::{Command, Receipt, Redis, Reply, Script};
 use tokio::time::Instant;
 
 use crate::Order;
@@ -139,7 +139,9 @@ impl Claim {
                 Ok(reply) => {
                     self.stored = false;
                     return Ok(match released(reply)? {
-                        Released::Gone | Released::HeldByOther if held && repeated => Released::Freed,
+                        Released::Gone | Released::HeldByOther if held && repeated => {
+                            Released::Freed
+                        }
                         released => released,
                     });
                 }
@@ -161,7 +163,12 @@ impl Claim {
     }
 
     fn asking(&self, waits: bool) -> Command {
-        let Keys { lock, record, queue, .. } = &self.keys;
+        let Keys {
+            lock,
+            record,
+            queue,
+            ..
+        } = &self.keys;
         let command = match self.order {
             Order::Any => ACQUIRE
                 .call(&[lock, record, queue])
@@ -181,7 +188,7 @@ impl Claim {
     }
 
     fn undoing(&self) -> Command {
-        queueing(&RELEASE, &self.redis, &self.keys, self.token.as_str())
+        release(&self.redis, &self.keys, By::Token(&self.token))
     }
 }
 
@@ -202,13 +209,23 @@ impl Drop for Claim {
     }
 }
 
+/// By what the one grant that is meant is told from others.
+#[derive(Clone, Copy)]
+pub(crate) enum By<'a> {
+    Token(&'a ClaimToken),
+    Fence(FencingToken),
+}
+
+/// The end of a claim, harmless to any but the one that is meant.
+pub(crate) fn release(redis: &Redis, keys: &Keys, by: By<'_>) -> Command {
+    match by {
+        By::Token(token) => queueing(&RELEASE, redis, keys, token.as_str()).arg("token"),
+        By::Fence(fence) => queueing(&RELEASE, redis, keys, &fence.to_string()).arg("fence"),
+    }
+}
+
 /// A call of a script that knows the queue, with the arguments that all of them take.
-pub(crate) fn queueing(
-    script: &'static coord_redis::Script,
-    redis: &Redis,
-    keys: &Keys,
-    token: &str,
-) -> Command {
+fn queueing(script: &'static Script, redis: &Redis, keys: &Keys, token: &str) -> Command {
     script
         .call(&keys.all())
         .arg(token)
@@ -217,7 +234,7 @@ pub(crate) fn queueing(
         .arg(OFFER.as_millis() as u64)
 }
 
-fn released(reply: Reply) -> Result<Released> {
+pub(crate) fn released(reply: Reply) -> Result<Released> {
     match reply.int()? {
         1 => Ok(Released::Freed),
         0 => Ok(Released::Gone),

@@ -138,7 +138,11 @@ impl Lock {
     fn tell_loss(&mut self) {
         if self.hold.check().is_err() {
             let in_time = Instant::now() < self.hold.valid_until();
-            self.lost_by(if in_time { Loss::Revoked } else { Loss::Expired });
+            self.lost_by(if in_time {
+                Loss::Revoked
+            } else {
+                Loss::Expired
+            });
         }
     }
 

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coord_core::signals::Detail;
-use coord_core::{Error, ErrorKind, Key, Name, Result};
+use coord_core::{Error, ErrorKind, FencingToken, Key, Name, Result};
 use coord_lease::{Holder, Leases, Owner};
-use coord_redis::{Kept, Redis, Reply};
+use coord_redis::{Kept, Redis};
 use tokio::time::Instant;
 
-use crate::claim::{Attempt, Claim, Granted, queueing};
-use crate::scripts::{FORCE, INSPECT, Keys};
+use crate::claim::{self, Attempt, By, Claim, Granted, Released};
+use crate::scripts::{INSPECT, Keys};
 use crate::signals::{SIGNALS, Signal};
 use crate::{Lock, LockOptions, reentry, wait};
 
@@ -76,8 +76,8 @@ impl Locks {
     ///
     /// # Errors
     /// `Unavailable` and `Timeout` when Redis did not answer within the client's deadline, or
-    /// refused to: what it may have granted is released in the background. `Invalid` inside
-    /// [`with_lock`](Self::with_lock) of the same name. `Corrupt` when something else is stored
+    /// refused to: what it may have granted is released in the background. `Lost` when the answer
+    /// came later than the TTL. `Invalid` inside [`with_lock`](Self::with_lock) of the same name. `Corrupt` when something else is stored
     /// there.
     ///
     /// # Cancel safety
@@ -87,7 +87,7 @@ impl Locks {
         let start = Instant::now();
         match claim.attempt(false, self.redis.deadline()).await {
             Ok(Attempt::Granted(granted)) => {
-                Ok(TryAcquire::Acquired(self.granted(claim, &granted, start)))
+                Ok(TryAcquire::Acquired(self.granted(claim, &granted, start)?))
             }
             Ok(Attempt::Held(holder)) => Ok(TryAcquire::Held(holder)),
             Err(error) => Err(failed(&claim, error)),
@@ -104,18 +104,27 @@ impl Locks {
     /// # Errors
     /// `Contended` when others had it for the whole wait. `Unavailable` when Redis was not there,
     /// `Timeout` when it did not answer, at the end of the wait: what it may have granted is
-    /// released in the background. `Invalid` inside [`with_lock`](Self::with_lock) of the same
-    /// name. `Corrupt` when something else is stored there.
+    /// released in the background. `Lost` when the answer came later than the TTL. `Invalid`
+    /// inside [`with_lock`](Self::with_lock) of the same name. `Corrupt` when something else is stored there.
     ///
     /// # Cancel safety
     /// Safe to drop at any point: what it may have been granted is released in the background,
     /// and so is its place in the queue.
-    pub async fn acquire(&self, name: &Name, wait: Duration, options: &LockOptions) -> Result<Lock> {
+    pub async fn acquire(
+        &self,
+        name: &Name,
+        wait: Duration,
+        options: &LockOptions,
+    ) -> Result<Lock> {
         let mut claim = self.claim(name, options)?;
         let start = Instant::now();
-        let wait = if wait.is_zero() { self.redis.deadline() } else { wait };
+        let wait = if wait.is_zero() {
+            self.redis.deadline()
+        } else {
+            wait
+        };
         match wait::until_granted(&mut claim, start + wait).await {
-            Ok(granted) => Ok(self.granted(claim, &granted, start)),
+            Ok(granted) => self.granted(claim, &granted, start),
             Err(error) => Err(failed(&claim, error)),
         }
     }
@@ -174,48 +183,64 @@ impl Locks {
     pub async fn inspect(&self, name: &Name) -> Result<Option<Holder>> {
         let keys = self.keys(name);
         let command = INSPECT.call(&[&keys.lock, &keys.record]).idempotent();
-        holder(self.redis.run(&command).await?)
+        let reply = self.redis.run(&command).await?;
+        reply.optional().map(Holder::from_reply).transpose()
     }
 
-    /// Takes the lock `name` away from whoever holds it, as if they had released it, and says who
-    /// that was. For operators: the owner learns of it at its next renewal, a third of its TTL
-    /// later at most, and works on until then.
+    /// Ends the grant of `name` that has this `fence`, whoever holds it, as if its owner had
+    /// released it: for operators, who have the fence from [`inspect`](Self::inspect). A later
+    /// grant is left alone. The owner finds its lock lost at its next renewal, a third of its TTL
+    /// later at most, and may act until then: only the fence stops it.
     ///
-    /// Every use is reported by the signal `redis.lock.forced`.
+    /// The signal `redis.lock.forced` says so, with the name `by`.
     ///
     /// # Errors
-    /// `Unavailable` when Redis was not there; `Timeout` when it may have been done; `Corrupt`
-    /// when something else is stored there.
+    /// `Unavailable`: not done. `Timeout`: it is unknown; another call tells. `Corrupt`: something
+    /// else is stored there, and stays.
     ///
     /// # Cancel safety
-    /// Dropping it leaves open whether it was done.
-    pub async fn force_release(&self, name: &Name) -> Result<Option<Holder>> {
+    /// Safe to call again. A dropped call may have ended the grant without the signal.
+    pub async fn force_release(
+        &self,
+        name: &Name,
+        fence: FencingToken,
+        by: &Name,
+    ) -> Result<Released> {
         let keys = self.keys(name);
-        let command = queueing(&FORCE, &self.redis, &keys, "");
-        let holder = holder(self.redis.run(&command).await?)?;
-        if let Some(holder) = &holder {
-            let owner = match holder.owner() {
-                Some(owner) => format!("{} on {}, process {}", owner.name(), owner.host(), owner.pid()),
-                None => "unknown".to_owned(),
-            };
-            let (fence, owner) = (holder.fence, Detail::new(owner));
-            Signal::Forced { lock: keys.lock, fence, owner }.emit();
+        let command = claim::release(&self.redis, &keys, By::Fence(fence)).idempotent();
+        let released = claim::released(self.redis.run(&command).await?)?;
+        if released == Released::Freed {
+            let (lock, by) = (keys.lock, by.clone());
+            Signal::Forced { lock, fence, by }.emit();
         }
-        Ok(holder)
+        Ok(released)
     }
 
     fn claim(&self, name: &Name, options: &LockOptions) -> Result<Claim> {
         let keys = self.keys(name);
         reentry::refuse(&self.id, &keys.lock)?;
         let owner = options.owner.as_ref().unwrap_or(&self.unnamed);
-        Ok(Claim::new(&self.redis, keys, options.ttl, Arc::clone(owner), options.order))
+        Ok(Claim::new(
+            &self.redis,
+            keys,
+            options.ttl,
+            Arc::clone(owner),
+            options.order,
+        ))
     }
 
-    fn granted(&self, claim: Claim, granted: &Granted, start: Instant) -> Lock {
+    fn granted(&self, claim: Claim, granted: &Granted, start: Instant) -> Result<Lock> {
         let lock: Key = claim.keys().lock.clone();
         let (order, elapsed_ms) = (claim.order(), start.elapsed());
-        Signal::Wait { order, elapsed_ms, lock }.emit();
-        Lock::new(&self.leases, claim, granted)
+        Signal::Wait {
+            order,
+            elapsed_ms,
+            lock,
+        }
+        .emit();
+        let lock = Lock::new(&self.leases, claim, granted);
+        // An answer that came too late is no ground to act on: the lock may have ended.
+        lock.check().map(|()| lock)
     }
 
     fn keys(&self, name: &Name) -> Keys {
@@ -238,8 +263,4 @@ fn failed(claim: &Claim, error: Error) -> Error {
         ErrorKind::Lost | ErrorKind::Invalid | ErrorKind::Corrupt => {}
     }
     error
-}
-
-fn holder(reply: Reply) -> Result<Option<Holder>> {
-    reply.optional().map(Holder::from_reply).transpose()
 }

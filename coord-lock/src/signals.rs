@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use coord_core::signals::Detail;
-use coord_core::{FencingToken, Key};
+use coord_core::{FencingToken, Key, Name};
 
 use crate::claim::Released;
 use crate::options::Order;
@@ -40,7 +40,7 @@ pub(crate) enum Signal {
     Forced {
         lock: Key,
         fence: FencingToken,
-        owner: Detail,
+        by: Name,
     },
     Wait {
         order: Order,
@@ -65,11 +65,11 @@ coord_core::declare! { "redis.lock.";
         "A caller gave up: others held the lock for its whole wait.",
         Counter, Warn, Ticket(MoreThan(20, FIFTEEN_MINUTES), Runbook("lock-contended"));
     Lost { cause, lock, fence } => "redis.lock.lost",
-        "The owner of a lock learned that it has lost it.",
-        Counter, Warn, Unmonitored("redis.resource_lease.lost pages for the same loss, and also while the owner is stuck");
-    Forced { lock, fence, owner } => "redis.lock.forced",
-        "An operator took a lock away from its owner.",
-        Counter, Warn, Ticket(Any(FIFTEEN_MINUTES), Runbook("lock-forced"));
+        "The owner of a lock found that it had lost it before its release.",
+        Counter, Error, Page(Any(FIVE_MINUTES), Runbook("lock-lost"));
+    Forced { lock, fence, by } => "redis.lock.forced",
+        "An operator ended somebody's lock.",
+        Counter, Warn, Unmonitored("done on purpose, this line is the audit trail; redis.lock.lost tells of the owner");
     Wait { order, elapsed_ms, lock } => "redis.lock.wait",
         "Time from the first attempt to the grant.",
         Duration, Debug, Unmonitored("redis.lock.timeout is what callers feel");

@@ -19,7 +19,10 @@ end
 
 local now_ms = queue_now_ms()
 local placed = redis.call('HEXISTS', KEYS[4], token) == 1
-if placed then redis.call('HSET', KEYS[4], token, queue_place(now_ms + place_ms, owner)) end
+if placed then
+  local set = redis.pcall('HSET', KEYS[4], token, queue_place(now_ms + place_ms, owner))
+  if lease_refused(set) then return set end
+end
 
 if not held then
   local first, first_owner = queue_first(now_ms)
