@@ -4,6 +4,7 @@
 mod job;
 mod queue;
 mod schedule;
+mod signals;
 mod tick;
 
 pub use job::{CatchUp, FirstRun, Job, Records, Tick};
@@ -12,3 +13,5 @@ pub use queue::{
     Verdict,
 };
 pub use schedule::{Schedule, TickTime};
+pub use signals::SIGNALS;
+pub use tick::Ticker;
