@@ -245,7 +245,9 @@ impl<Q: Queue> Running<Q> {
             Err(error) => {
                 let error = Detail::error(&error);
                 Signal::TickOrgsFailed { error }.emit();
-                let wait = ORGS_AGAIN.jittered(self.orgs_errors).min(self.ticker.refresh);
+                let wait = ORGS_AGAIN
+                    .jittered(self.orgs_errors)
+                    .min(self.ticker.refresh);
                 self.orgs_errors = self.orgs_errors.saturating_add(1);
                 wait
             }
@@ -297,9 +299,18 @@ impl<Q: Queue> Running<Q> {
             return;
         };
         let names = || (seat.job.name.clone(), id.1.clone());
-        if let Some(ahead_ms) = seat.last.map(|last| last.since(told)).filter(|d| !d.is_zero()) {
+        if let Some(ahead_ms) = seat
+            .last
+            .map(|last| last.since(told))
+            .filter(|d| !d.is_zero())
+        {
             let (job_type, org) = names();
-            Signal::TickAhead { ahead_ms, job_type, org }.emit();
+            Signal::TickAhead {
+                ahead_ms,
+                job_type,
+                org,
+            }
+            .emit();
         }
         match answer {
             Answer::Idle(_) => claim.refused(),
@@ -342,7 +353,12 @@ impl<Q: Queue> Running<Q> {
                 .emit();
                 let run = Run {
                     job: Arc::clone(&seat.job),
-                    tick: Tick { job: name, org, instants: cover, fence },
+                    tick: Tick {
+                        job: name,
+                        org,
+                        instants: cover,
+                        fence,
+                    },
                     shift: ask.shift,
                     upto,
                     turn,
@@ -377,7 +393,9 @@ async fn listed(orgs: &(dyn Fn() -> Listing + Send + Sync)) -> Result<Vec<Name>>
     let listed = unpanicked(async { orgs().await });
     let listed = tokio::time::timeout(ORGS_LIMIT, listed).await;
     listed.unwrap_or_else(|_| {
-        Err(Error::unavailable(format!("no list of tenants within {ORGS_LIMIT:?}")))
+        Err(Error::unavailable(format!(
+            "no list of tenants within {ORGS_LIMIT:?}"
+        )))
     })
 }
 

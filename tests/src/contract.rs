@@ -43,6 +43,8 @@ pub struct Report {
     observed: usize,
     /// Which run that was.
     run: Option<String>,
+    /// How many of its processes saw any.
+    processes: usize,
 }
 
 impl fmt::Display for Report {
@@ -51,7 +53,11 @@ impl fmt::Display for Report {
             writeln!(formatter, "{finding}")?;
         }
         if let Some(run) = &self.run {
-            writeln!(formatter, "observed in {run}")?;
+            writeln!(
+                formatter,
+                "observed in {run}, processes: {}",
+                self.processes
+            )?;
         }
         let declarations = || CRATES.iter().flat_map(|(_, signals)| *signals);
         let (signals, reasons) = (
@@ -106,6 +112,7 @@ pub fn check(root: &Path, observed: &Path) -> io::Result<Report> {
     Ok(Report {
         findings,
         observed: run.as_ref().map_or(0, |run| run.keys.len()),
+        processes: run.as_ref().map_or(0, |run| run.processes),
         run: run.map(|run| run.name),
     })
 }
@@ -179,6 +186,7 @@ struct Run {
     /// Which run it was, for people.
     name: String,
     keys: BTreeSet<String>,
+    processes: usize,
 }
 
 impl Run {
@@ -197,11 +205,9 @@ impl Run {
             keys.extend(text.lines().map(str::to_owned));
         }
         Ok(last.map(|last| Self {
-            name: format!(
-                "the run that ended about {}, by {processes} processes",
-                humantime::format_rfc3339_seconds(last)
-            ),
+            name: format!("the run of {}", humantime::format_rfc3339_seconds(last)),
             keys,
+            processes,
         }))
     }
 }

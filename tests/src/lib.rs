@@ -5,7 +5,7 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | the shared Redis, and skipping what cannot be had | [`need`] |
+//! | the shared Redis, and skipping what cannot be had | [`mod@need`] |
 //! | an own Redis, Cluster or Sentinel group to break | [`servers`] |
 //! | a connection that breaks | [`proxy`] |
 //! | a node as a process of its own, to kill or to stop | [`process`] |

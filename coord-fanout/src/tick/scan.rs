@@ -95,7 +95,12 @@ impl Run {
             Some(Err(error)) => {
                 let pause = PAUSE.delay(self.failures, 1.0);
                 let error = Detail::error(&error);
-                Signal::TickScanFailed { job_type, org, error }.emit();
+                Signal::TickScanFailed {
+                    job_type,
+                    org,
+                    error,
+                }
+                .emit();
                 self.turn.release(pause).await;
                 End::Failed(pause)
             }
@@ -119,7 +124,9 @@ impl Run {
                 let scan = async {
                     let scan = scan(self.tick.clone(), records);
                     let scanned = tokio::time::timeout(limit, scan).await.unwrap_or_else(|_| {
-                        Err(Error::unavailable(format!("the scan took longer than {limit:?}")))
+                        Err(Error::unavailable(format!(
+                            "the scan took longer than {limit:?}"
+                        )))
                     });
                     // Whoever kept the records' handle gets no more in.
                     done.send_replace(true);
@@ -190,13 +197,22 @@ impl Run {
         // Where the calendar ends there is nothing to cool down for.
         let cooldown_end = next.map_or(self.upto, |next| cooldown_end(self.upto, next, self.shift));
         if let Err(cause) = self.turn.finish(self.upto, cooldown_end).await {
-            return lost(cause, &self.tick, Detail::new("the tick could not be finished"));
+            return lost(
+                cause,
+                &self.tick,
+                Detail::new("the tick could not be finished"),
+            );
         }
         pass_over(self.over, &self.tick.job, &self.tick.org);
         let (job_type, org) = names(&self.tick);
         if count.duplicates > 0 {
             let ((job_type, org), records) = (names(&self.tick), count.duplicates);
-            Signal::TickSuppressed { records, job_type, org }.emit();
+            Signal::TickSuppressed {
+                records,
+                job_type,
+                org,
+            }
+            .emit();
         }
         Signal::TickFinished {
             elapsed_ms: started.elapsed(),
@@ -215,11 +231,21 @@ pub(crate) fn pass_over(over: PassedOver, job: &Name, org: &Name) {
     let names = || (job.clone(), org.clone());
     if over.missed > 0 {
         let ((job_type, org), instants) = (names(), over.missed);
-        Signal::TickMissed { instants, job_type, org }.emit();
+        Signal::TickMissed {
+            instants,
+            job_type,
+            org,
+        }
+        .emit();
     }
     if over.coalesced > 0 {
         let ((job_type, org), instants) = (names(), over.coalesced);
-        Signal::TickCoalesced { instants, job_type, org }.emit();
+        Signal::TickCoalesced {
+            instants,
+            job_type,
+            org,
+        }
+        .emit();
     }
 }
 

@@ -72,7 +72,12 @@ impl Claim {
     }
 
     /// Says that the tick was granted, by an answer to what was sent at `sent_at`.
-    pub(crate) fn granted(mut self, leases: &Leases, fence: FencingToken, sent_at: Instant) -> Turn {
+    pub(crate) fn granted(
+        mut self,
+        leases: &Leases,
+        fence: FencingToken,
+        sent_at: Instant,
+    ) -> Turn {
         self.state = State::Closed;
         let hold = leases.hold(Grant {
             key: self.place.lock.clone(),
@@ -95,7 +100,13 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if self.state != State::Closed && !self.receipt.is_empty() {
-            release(&self.redis, &self.place, &self.token, &self.receipt, (self.ttl, Duration::ZERO));
+            release(
+                &self.redis,
+                &self.place,
+                &self.token,
+                &self.receipt,
+                (self.ttl, Duration::ZERO),
+            );
         }
     }
 }
@@ -131,7 +142,11 @@ impl Turn {
         let mut attempt = 0;
         while Instant::now() < valid_until {
             let holder = (self.hold.token(), self.hold.fence());
-            match self.place.finish(&self.redis, holder, (upto, cooldown_end)).await {
+            match self
+                .place
+                .finish(&self.redis, holder, (upto, cooldown_end))
+                .await
+            {
                 Ok(is_ours) => {
                     self.is_over = true;
                     return if is_ours { Ok(()) } else { Err(Loss::Refused) };
@@ -152,7 +167,13 @@ impl Turn {
         self.is_over = true;
         self.hold.stop();
         let times = (self.hold.ttl(), pause);
-        let released = release(&self.redis, &self.place, self.hold.token(), &self.receipt, times);
+        let released = release(
+            &self.redis,
+            &self.place,
+            self.hold.token(),
+            &self.receipt,
+            times,
+        );
         _ = tokio::time::timeout(self.redis.deadline(), released).await;
     }
 }
@@ -162,7 +183,13 @@ impl Drop for Turn {
         if !self.is_over {
             let times = (self.hold.ttl(), Duration::ZERO);
             self.hold.stop();
-            release(&self.redis, &self.place, self.hold.token(), &self.receipt, times);
+            release(
+                &self.redis,
+                &self.place,
+                self.hold.token(),
+                &self.receipt,
+                times,
+            );
         }
     }
 }
