@@ -53,14 +53,18 @@
 //!
 //! A service declares its own signals in the same way, and its tests can hold them to the same
 //! contract as this workspace: runbook, generated alert rules, and keys that were really seen.
-//! That is `check`, behind the feature `contract`.
+//! That is `check` (see `Contract` for an example), behind the feature `contract`.
 
 mod argument;
+#[cfg(feature = "contract")]
+mod contract;
 mod declare;
 mod emit;
 mod proof;
 
 pub use argument::{Argument, Detail, Measure};
+#[cfg(feature = "contract")]
+pub use contract::{Contract, Finding, Observed, Observer, RUNBOOK, check, render, stale};
 pub use emit::{BUCKETS, register};
 
 #[doc(hidden)]

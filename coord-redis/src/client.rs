@@ -1,15 +1,17 @@
 //! The client: connections by purpose, and what runs on them.
 
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use coord_core::signals::Detail;
-use coord_core::{Backoff, Channel, Env, Error, ErrorKind, KeySpace, Pattern, Result};
+use coord_core::{Backoff, Channel, Env, Error, ErrorKind, Key, KeySpace, Pattern, Result};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::command::{Command, Receipt, Reply};
+use crate::command::{Command, Receipt, Reply, slot_of};
 use crate::config::Config;
 use crate::lane::Lane;
 use crate::server::Server;
@@ -42,6 +44,8 @@ struct Inner {
     subscriber: OnceLock<Subscriber>,
     #[cfg(feature = "blocking")]
     pools: crate::blocking::Pools,
+    /// Weak, since what is shared has the client in turn.
+    shared: Mutex<HashMap<TypeId, Weak<dyn Any + Send + Sync>>>,
     upkeep: Upkeep,
 }
 
@@ -64,10 +68,7 @@ impl Redis {
         let deadline = Instant::now() + config.deadline;
         let upkeep = Upkeep::start()?;
         let command = Lane::start(&config, Purpose::Command, &Handle::current());
-        let info = command
-            .run(&Command::new("INFO").idempotent(), deadline)
-            .await?;
-        let server = Server::from_info(&info.text()?)?;
+        let server = probe(&command, deadline).await?;
         let apart = Lane::start(&config, Purpose::Upkeep, upkeep.runtime());
         Ok(Self(Arc::new(Inner {
             #[cfg(feature = "blocking")]
@@ -77,6 +78,7 @@ impl Redis {
             command,
             apart,
             subscriber: OnceLock::new(),
+            shared: Mutex::default(),
             upkeep,
         })))
     }
@@ -156,12 +158,32 @@ impl Redis {
         self.0.upkeep.spawn(work);
     }
 
+    /// Runs `work` on the upkeep thread beside what [`shutdown`](Self::shutdown) waits for: a loop
+    /// that its owner ends, or that ends with the client.
+    pub fn tend(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.0.upkeep.runtime().spawn(work);
+    }
+
+    /// The one `T` of this client: made by the first who asks, gone with the last who has it.
+    pub fn shared<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut all = self.0.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = all.get(&TypeId::of::<T>()).and_then(Weak::upgrade);
+        if let Some(Ok(there)) = there.map(Arc::downcast) {
+            return there;
+        }
+        let made = Arc::new(make());
+        let weak = Arc::downgrade(&made);
+        all.insert(TypeId::of::<T>(), weak);
+        made
+    }
+
     /// Repeats a compare-and-delete until it is certain that the claim it undoes cannot hold.
     ///
-    /// `receipt` belongs to the claim. A reply on the same connection settles at once, since the
-    /// claim was executed before it. On another connection, a reply that `undid` something
-    /// settles; one that found nothing proves nothing while the claim may still be on its way, so
-    /// it is asked again, until `until`.
+    /// `receipt` belongs to the claim. A reply on the one connection that carried it settles at
+    /// once, since the claim was executed before it. Elsewhere a reply that `undid` something
+    /// settles; one that found nothing proves nothing while the claim may still be on its way. So
+    /// it is asked again, until `until`, or until a server that answers has had the time in which
+    /// a connection that died could still deliver: the deadline and two ping intervals.
     ///
     /// # Errors
     /// The last error when there was no reply by `until`.
@@ -173,14 +195,19 @@ impl Redis {
         undo: &Command,
         receipt: &Receipt,
         undid: fn(&Reply) -> bool,
-        until: Instant,
+        mut until: Instant,
     ) -> Result<Reply> {
         let mut last = self.undo_behind(undo, receipt, until).await;
         if let Ok((reply, true)) = last {
             return Ok(reply);
         }
-        let mut attempt = 0;
+        let late = self.0.config.deadline + 2 * self.0.config.ping_interval;
+        let (mut answered, mut attempt) = (None, 0);
         while !matches!(&last, Ok((reply, _)) if undid(reply)) && Instant::now() < until {
+            if last.is_ok() {
+                let since = *answered.get_or_insert_with(Instant::now);
+                until = until.min(since + late);
+            }
             tokio::time::sleep(SETTLE.jittered(attempt)).await;
             attempt += 1;
             let deadline = until.min(Instant::now() + self.0.config.deadline);
@@ -293,8 +320,15 @@ impl Redis {
         self.0.command.cluster().is_some()
     }
 
+    /// By what calls with several keys must be grouped: the cluster's slot of `key`, and nothing
+    /// where there is no cluster.
+    pub fn slot(&self, key: &Key) -> Option<u16> {
+        self.is_cluster().then(|| slot_of(key.hash_tag()))
+    }
+
     /// Runs a command that occupies its connection for up to `block`, such as `XREADGROUP BLOCK`,
-    /// on a connection of the pool.
+    /// on a connection of the pool. Values of megabytes go this way too, with a `block` of zero,
+    /// since they would hold up all small calls on the shared connection.
     ///
     /// # Errors
     /// As [`run`](Self::run); `Unavailable` also when the pool has no free connection in time.
@@ -323,6 +357,7 @@ impl Redis {
     /// Safe to call again.
     pub async fn shutdown(&self, grace: Duration) -> Result<()> {
         let drained = self.0.upkeep.drained(grace).await;
+        self.0.upkeep.close();
         if let Some(subscriber) = self.0.subscriber.get() {
             subscriber.close();
         }
@@ -338,6 +373,22 @@ impl Redis {
                 format!("shutdown: releases were still under way after {grace:?}"),
             ))
         }
+    }
+}
+
+/// Asks the server what it is: by `INFO`, or by `HELLO` where the ACL user may not.
+async fn probe(lane: &Lane, deadline: Instant) -> Result<Server> {
+    let info = Command::new("INFO").idempotent();
+    match lane.run(&info, deadline).await {
+        Ok(info) => Server::from_info(&info.text()?),
+        Err(error) if error.kind() == ErrorKind::Invalid => {
+            let hello = lane
+                .run(&Command::new("HELLO").idempotent(), deadline)
+                .await;
+            // The first error says which right is missing.
+            Server::from_hello(hello.map_err(|_| error)?)
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use coord_core::signals::Detail;
 use coord_core::{Error, Result};
 use redis::Value;
 use redis::aio::MultiplexedConnection;
@@ -15,8 +16,8 @@ use tokio::time::Instant;
 use crate::config::{Address, Config};
 use crate::dial::{Target, dial};
 use crate::error::not_connected;
-use crate::link::{Link, Live};
-use crate::signals::Purpose;
+use crate::link::{Link, Live, RECONNECT};
+use crate::signals::{Purpose, Signal};
 
 const SLOTS: usize = 16_384;
 
@@ -146,14 +147,23 @@ impl Cluster {
                 return Ok((link.clone(), live));
             }
             self.refresh();
-            let link_changed = async {
-                match &link {
-                    Some(link) => link.changed().await,
+            let up = async {
+                let live = match &link {
+                    Some(link) => link.up().await,
+                    None => None,
+                };
+                match live {
+                    Some(live) => live,
+                    // The node has left the map, or the client is shut down.
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
-                () = link_changed => {}
+                live = up => {
+                    if let Some(link) = link {
+                        return Ok((link, live));
+                    }
+                }
                 _ = changes.changed() => {}
                 () = tokio::time::sleep_until(deadline) => {
                     return Err(match link {
@@ -235,13 +245,21 @@ impl Shared {
 }
 
 async fn refresh_for_ever(shared: Arc<Shared>) {
+    let mut attempt = 0;
     loop {
-        if let Ok(owners) = shared.read().await {
-            shared.adopt(owners);
-            tokio::time::sleep(REFRESH_AT_MOST_EVERY).await;
-            _ = tokio::time::timeout(REFRESH_EVERY, shared.wanted.notified()).await;
-        } else {
-            tokio::time::sleep(REFRESH_AT_MOST_EVERY).await;
+        match shared.read().await {
+            Ok(owners) => {
+                attempt = 0;
+                shared.adopt(owners);
+                tokio::time::sleep(REFRESH_AT_MOST_EVERY).await;
+                _ = tokio::time::timeout(REFRESH_EVERY, shared.wanted.notified()).await;
+            }
+            Err(error) => {
+                let (purpose, error) = (shared.purpose, Detail::error(&error));
+                Signal::ConnectionFailed { purpose, error }.emit();
+                tokio::time::sleep(RECONNECT.jittered(attempt)).await;
+                attempt += 1;
+            }
         }
     }
 }

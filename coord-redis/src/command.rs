@@ -108,14 +108,41 @@ impl Command {
 #[derive(Debug, Clone, Default)]
 pub struct Receipt(Arc<AtomicU64>);
 
+/// Stands for several connections: what follows on one of them proves nothing about the others.
+const SEVERAL: u64 = u64::MAX;
+
 impl Receipt {
     pub(crate) fn note(&self, connection: u64) {
-        self.0.store(connection, Ordering::Release);
+        let first = self
+            .0
+            .compare_exchange(0, connection, Ordering::AcqRel, Ordering::Acquire);
+        if first.is_err_and(|before| before != connection) {
+            self.0.store(SEVERAL, Ordering::Release);
+        }
     }
 
-    /// The connection's number, from 1; nothing when the command was never handed to one.
-    pub(crate) fn connection(&self) -> Option<u64> {
-        Some(self.0.load(Ordering::Acquire)).filter(|&connection| connection != 0)
+    /// Whether no connection was ever given the command, so that it cannot be executed.
+    pub fn is_empty(&self) -> bool {
+        self.0.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether several connections were given it, so that an attempt on one may still be executed
+    /// after the answer on another.
+    pub fn is_split(&self) -> bool {
+        self.0.load(Ordering::Acquire) == SEVERAL
+    }
+
+    /// Whether a command that `follower` noted was executed after the one that this one noted.
+    pub(crate) fn precedes(&self, follower: &Self) -> bool {
+        match (
+            self.0.load(Ordering::Acquire),
+            follower.0.load(Ordering::Acquire),
+        ) {
+            // It was never handed to a connection.
+            (0, _) => true,
+            (SEVERAL, _) => false,
+            (before, after) => before == after,
+        }
     }
 }
 

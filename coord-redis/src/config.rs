@@ -171,6 +171,7 @@ pub struct Config {
     pub(crate) credentials: Credentials,
     pub(crate) sentinel_credentials: Credentials,
     pub(crate) database: u32,
+    #[cfg(any(feature = "tls", feature = "blocking"))]
     pub(crate) tls: bool,
     pub(crate) ca_file: Option<PathBuf>,
     pub(crate) keys: KeySpace,
@@ -285,6 +286,7 @@ impl Config {
             credentials,
             sentinel_credentials: Credentials::default(),
             database,
+            #[cfg(any(feature = "tls", feature = "blocking"))]
             tls,
             ca_file: None,
             keys: KeySpace::new(PREFIX.default).expect("the default prefix is valid"),

@@ -1,5 +1,6 @@
 //! Opening one connection: TCP, TLS, authentication, and the driver that carries its bytes.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInf
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::config::{Address, Config, Credentials, Topology};
 use crate::error::not_connected;
@@ -88,18 +89,29 @@ pub(crate) async fn dial(
     );
     let dialed = within(config.connect_timeout, &what, opening).await?;
     let mut connection = dialed.connection.clone();
-    let named = async {
-        if matches!(config.topology, Topology::Sentinel { .. }) {
-            require_master(&mut connection, &what).await?;
+    if let (Target::Master, Topology::Sentinel { sentinels, master }) = (target, &config.topology) {
+        within(
+            config.connect_timeout,
+            &what,
+            require_master(&mut connection, &what),
+        )
+        .await?;
+        // A master that was paused while it was replaced answers as if nothing had happened.
+        if master_address(config, sentinels, master).await? != address {
+            return Err(Error::unavailable(format!(
+                "{what}: the sentinels have replaced it"
+            )));
         }
-        let mut name = redis::cmd("CLIENT");
-        name.arg("SETNAME")
-            .arg(format!("coord-{}", name_of(purpose)));
+    }
+    let mut name = redis::cmd("CLIENT");
+    name.arg("SETNAME")
+        .arg(format!("coord-{}", name_of(purpose)));
+    let naming = async {
         // An ACL user without CLIENT works just as well without a name.
         _ = connection.send_packed_command(&name).await;
         Ok(())
     };
-    within(config.connect_timeout, &what, named).await?;
+    within(config.connect_timeout, &what, naming).await?;
     Ok(dialed)
 }
 
@@ -203,39 +215,63 @@ async fn handshake(
     })
 }
 
-/// Asks the sentinels in turn; the first that knows the master wins.
+/// Asks all sentinels at once, until a majority has answered. The answer of the highest
+/// configuration epoch holds: each failover raises it, and a sentinel may not have heard yet.
 async fn master_address(config: &Config, sentinels: &[Address], master: &str) -> Result<Address> {
-    let mut last = Error::invalid("no sentinel is configured");
+    let mut asking = JoinSet::new();
     for sentinel in sentinels {
-        let what = format!("asking the sentinel at {sentinel} for {master}");
-        match within(
-            config.connect_timeout,
-            &what,
-            ask_sentinel(config, sentinel, master),
-        )
-        .await
-        {
-            Ok(Some(address)) => return Ok(address),
-            Ok(None) => last = Error::unavailable(format!("{what}: it does not know this master")),
-            Err(error) => last = error,
+        let (config, sentinel, master) = (config.clone(), sentinel.clone(), master.to_owned());
+        asking.spawn(async move {
+            let what = format!("asking the sentinel at {sentinel} for {master}");
+            within(
+                config.connect_timeout,
+                &what,
+                ask_sentinel(&config, &sentinel, &master, &what),
+            )
+            .await
+        });
+    }
+    let mut failed = Error::invalid("no sentinel is configured");
+    let mut answers = Vec::new();
+    while let Some(asked) = asking.join_next().await {
+        match asked {
+            Ok(Ok(answer)) => answers.push(answer),
+            Ok(Err(error)) => failed = error,
+            Err(error) => failed = Error::unavailable("asking the sentinels").with_source(error),
+        }
+        if answers.len() > sentinels.len() / 2 {
+            break;
         }
     }
-    Err(last)
+    let newest = answers.into_iter().max_by_key(|(epoch, _)| *epoch);
+    newest.map(|(_, address)| address).ok_or(failed)
 }
 
+/// The configuration epoch and the master's address, as one sentinel knows them.
 async fn ask_sentinel(
     config: &Config,
     sentinel: &Address,
     master: &str,
-) -> Result<Option<Address>> {
+    what: &str,
+) -> Result<(u64, Address)> {
     let mut dialed = open(config, sentinel, &config.sentinel_credentials, 0, None).await?;
-    let mut ask = redis::cmd("SENTINEL");
-    ask.arg("GET-MASTER-ADDR-BY-NAME").arg(master);
-    let answer: std::result::Result<Option<(String, u16)>, _> =
-        ask.query_async(&mut dialed.connection).await;
-    let answer = answer
-        .map_err(|error| not_connected(&format!("asking the sentinel at {sentinel}"), error))?;
-    Ok(answer.map(|(host, port)| Address { host, port }))
+    let mut questions = redis::pipe();
+    questions
+        .cmd("SENTINEL")
+        .arg("GET-MASTER-ADDR-BY-NAME")
+        .arg(master);
+    questions.cmd("SENTINEL").arg("MASTER").arg(master);
+    let (address, details): (Option<(String, u16)>, HashMap<String, String>) = questions
+        .query_async(&mut dialed.connection)
+        .await
+        .map_err(|error| not_connected(what, error))?;
+    let (host, port) = address
+        .ok_or_else(|| Error::unavailable(format!("{what}: it does not know this master")))?;
+    let epoch = details
+        .get("config-epoch")
+        .and_then(|epoch| epoch.parse().ok())
+        .unwrap_or(0);
+    Ok((epoch, Address { host, port }))
 }
 
 /// During a failover the sentinels may still name the old master, which may be a replica by now.

@@ -283,7 +283,6 @@ impl Feed {
         tokio::pin!(silence);
         let end = loop {
             tokio::select! {
-                biased;
                 Some(push) = pushes.recv() => {
                     set(&heard);
                     if let Some(channel) = self.received(push) {
@@ -325,6 +324,10 @@ impl Feed {
                 () = &mut silence => break End::Lost(Loss::Silent),
             }
         };
+        // What came before the end is delivered before the gap.
+        while let Ok(push) = pushes.try_recv() {
+            self.received(push);
+        }
         let heard = *heard.lock().unwrap_or_else(PoisonError::into_inner);
         for (channel, topic) in &mut self.topics {
             topic.interrupted(channel, Interruption::Connection, heard);

@@ -79,9 +79,8 @@ impl Lane {
         deadline: Instant,
     ) -> Result<(Reply, bool)> {
         let own = Receipt::default();
-        let before = receipt.connection();
         let reply = self.run(&command.receipt(&own), deadline).await?;
-        Ok((reply, before.is_none() || own.connection() == before))
+        Ok((reply, receipt.precedes(&own)))
     }
 
     /// Runs `command` on one master.
@@ -113,6 +112,7 @@ impl Lane {
     }
 
     /// The node that serves `slot` now, once it is connected.
+    #[cfg(feature = "blocking")]
     pub(crate) async fn address(&self, slot: Option<u16>, deadline: Instant) -> Result<Address> {
         let what = "finding the node";
         Ok(match &self.route {
@@ -192,11 +192,11 @@ impl<'a> Call<'a> {
 
     /// Sends once. An error is final; `Again` says that the call may be tried anew.
     async fn send(&mut self, link: &Link, live: &Live) -> Result<Step> {
-        if let Some(receipt) = &self.command.receipt {
-            receipt.note(live.number);
-        }
         if !live.is_open() {
             return Ok(Step::Again);
+        }
+        if let Some(receipt) = &self.command.receipt {
+            receipt.note(live.number);
         }
         let asking = self.ask.take().is_some();
         let sending = self.transmit(live, asking);
@@ -225,7 +225,17 @@ impl<'a> Call<'a> {
                 Ok(Step::Again)
             }
             Failure::Elsewhere { address, once } => {
-                self.redirected(address, once);
+                let Some(cluster) = self.lane.cluster() else {
+                    let at = self.at(&live.address);
+                    let message =
+                        format!("{at}: it is part of a cluster; give a redis+cluster:// URL");
+                    return Err(Error::invalid(message).with_source(error));
+                };
+                if once {
+                    self.ask = Some(address);
+                } else {
+                    cluster.moved(self.command.slot, &address);
+                }
                 self.pause_for(error, &live.address, Refusal::ClusterDown)
                     .await
             }
@@ -277,17 +287,6 @@ impl<'a> Call<'a> {
         pipeline.cmd("ASKING").ignore().add_command(cmd.clone());
         let mut replies = connection.send_packed_commands(&pipeline, 1, 1).await?;
         Ok(replies.pop().unwrap_or_default())
-    }
-
-    fn redirected(&mut self, address: Address, once: bool) {
-        let Some(cluster) = self.lane.cluster() else {
-            return;
-        };
-        if once {
-            self.ask = Some(address);
-        } else {
-            cluster.moved(self.command.slot, &address);
-        }
     }
 
     async fn pause_for(

@@ -92,6 +92,19 @@ impl Link {
         }
     }
 
+    /// Waits for the connection to be up; nothing when the link is closed.
+    pub(crate) async fn up(&self) -> Option<Live> {
+        let mut state = self.state.clone();
+        loop {
+            if let State::Up(live) = &*state.borrow_and_update()
+                && live.is_open()
+            {
+                return Some(live.clone());
+            }
+            state.changed().await.ok()?;
+        }
+    }
+
     /// Waits for the connection to be up.
     ///
     /// # Errors
@@ -101,27 +114,13 @@ impl Link {
         if let Some(live) = self.live() {
             return Ok(live);
         }
-        let mut state = self.state.clone();
-        loop {
-            match tokio::time::timeout_at(deadline, state.changed()).await {
-                Ok(Ok(())) => {
-                    if let State::Up(live) = &*state.borrow_and_update() {
-                        return Ok(live.clone());
-                    }
-                }
-                Ok(Err(_)) => {
-                    return Err(Error::unavailable(format!(
-                        "{what}: the client is shut down"
-                    )));
-                }
-                Err(_) => return Err(self.not_connected(what)),
-            }
+        match tokio::time::timeout_at(deadline, self.up()).await {
+            Ok(Some(live)) => Ok(live),
+            Ok(None) => Err(Error::unavailable(format!(
+                "{what}: the client is shut down"
+            ))),
+            Err(_) => Err(self.not_connected(what)),
         }
-    }
-
-    /// Waits until the connection's state changes; at once when the link is closed.
-    pub(crate) async fn changed(&self) {
-        _ = self.state.clone().changed().await;
     }
 
     /// Ends connection `number`, unless it has been replaced already.

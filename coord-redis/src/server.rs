@@ -4,6 +4,8 @@ use std::fmt;
 
 use coord_core::{Error, Result};
 
+use crate::Reply;
+
 /// The oldest Redis that has all we send.
 const OLDEST: Version = Version { major: 6, minor: 2 };
 
@@ -73,6 +75,27 @@ impl Server {
             version,
             evicts,
             compatible,
+        })
+    }
+
+    /// Reads the reply of `HELLO`, which says nothing about memory.
+    pub(crate) fn from_hello(hello: Reply) -> Result<Self> {
+        let mut said = [None, None];
+        let mut items = hello.list()?.into_iter();
+        while let (Some(name), Some(value)) = (items.next(), items.next()) {
+            match name.text()?.as_str() {
+                "server" => said[0] = Some(value.text()?),
+                "version" => said[1] = Some(value.text()?),
+                _ => {}
+            }
+        }
+        let [Some(server), Some(version)] = said else {
+            return Err(Error::corrupt("the server's HELLO names no version"));
+        };
+        // Valkey began as Redis 7.2 and says so where INFO may be read.
+        Self::from_info(&match server.as_str() {
+            "valkey" => format!("redis_version:7.2.4\nvalkey_version:{version}\n"),
+            _ => format!("redis_version:{version}\n"),
         })
     }
 

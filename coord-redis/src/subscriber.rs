@@ -16,7 +16,8 @@ use crate::feed::{Feed, Order, Topic};
 use crate::signals::Signal;
 
 /// Messages kept for a subscriber that is behind; beyond that it is told how many it missed.
-pub(crate) const BUFFERED: usize = 1024;
+/// Every channel pays for its buffer (some 15 kB), and a waiter for a lock has one of its own.
+pub(crate) const BUFFERED: usize = 256;
 
 /// Before a channel without a known owner is placed again.
 const PLACE_AGAIN: Duration = Duration::from_millis(100);

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use coord_core::{Error, Result};
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 
 /// The thread and its runtime. It ends when this is dropped; what is spawned on it ends with it.
 pub(crate) struct Upkeep {
     runtime: Handle,
     pending: Arc<Pending>,
+    closed: watch::Sender<bool>,
     /// Dropping it stops the thread.
     _stop: oneshot::Sender<()>,
 }
@@ -44,6 +45,7 @@ impl Upkeep {
         Ok(Self {
             runtime: handle,
             pending: Arc::default(),
+            closed: watch::Sender::new(false),
             _stop: stop,
         })
     }
@@ -55,10 +57,21 @@ impl Upkeep {
     /// Runs `work` on the thread; [`drained`](Self::drained) waits for it.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let pending = Pending::enter(&self.pending);
+        let mut closed = self.closed.subscribe();
         self.runtime.spawn(async move {
             let _pending = pending;
-            work.await;
+            tokio::select! {
+                // First, so that work which comes too late can say that it failed.
+                biased;
+                () = work => {}
+                _ = closed.wait_for(|closed| *closed) => {}
+            }
         });
+    }
+
+    /// Ends what is still under way, and what is spawned from now on where it has to wait.
+    pub(crate) fn close(&self) {
+        self.closed.send_replace(true);
     }
 
     /// Waits until all spawned work is done, at most for `grace`; says whether it is.

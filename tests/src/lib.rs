@@ -5,12 +5,14 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | the shared Redis, and skipping what cannot be had | [`need`] |
+//! | the shared Redis, and skipping what cannot be had | [`mod@need`] |
 //! | an own Redis, Cluster or Sentinel group to break | [`servers`] |
 //! | a connection that breaks | [`proxy`] |
 //! | a node as a process of its own, to kill or to stop | [`process`] |
 //! | a fact that only another process knows | [`wait`] |
 //! | reading what a server answers | [`resp`] |
+//! | awaiting what a crate emits | [`recorder`] |
+//! | the observability contract of the workspace | [`contract`] |
 //!
 //! # Guarantees
 //! Every child process ends with the process that started it, even one killed with SIGKILL (on
@@ -19,12 +21,14 @@
 //! All traffic stays on 127.0.0.1.
 
 mod child;
+pub mod contract;
 mod env;
 mod folder;
 pub mod need;
 mod ports;
 pub mod process;
 pub mod proxy;
+pub mod recorder;
 pub mod resp;
 pub mod servers;
 pub mod wait;

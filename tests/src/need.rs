@@ -72,6 +72,7 @@ macro_rules! need {
 ///
 /// # Panics
 /// Where it is not.
+#[track_caller]
 pub fn fail_unless_skippable(missing: &Missing, place: &str) {
     assert!(
         env::is_on(env::ALLOW_SKIP),

@@ -16,7 +16,7 @@ const URL: &str = "COORD_BENCH_REDIS_URL";
 /// Run the benchmarks, on a Redis of their own.
 ///
 /// The server is started from `COORD_TEST_REDIS_BIN`, or redis-server or valkey-server in PATH,
-/// or, as root on Debian or Ubuntu, from the package redis-server. It runs on a free port without
+/// or, as root on Debian or Ubuntu, from the package redis-tools. It runs on a free port without
 /// persistence and ends with this command.
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -40,6 +40,18 @@ pub(crate) fn is_pipeline() -> bool {
     value("CI").is_some_and(|value| value == "true" || value == "1")
 }
 
+/// The variables by which cargo described this package when it started this process.
+///
+/// A build script that tracks one of them would run again whenever cargo is called from here after
+/// it was called from a shell, and with it everything built upon it.
+pub(crate) fn package_description() -> impl Iterator<Item = OsString> {
+    let is_one = |name: &OsString| {
+        let name = name.to_string_lossy();
+        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+    };
+    std::env::vars_os().map(|(name, _)| name).filter(is_one)
+}
+
 /// Finds a program in the folders of `PATH`.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let folders = value("PATH")?;

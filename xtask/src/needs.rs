@@ -11,7 +11,11 @@ use crate::interrupt::Interrupts;
 use crate::server::RedisServer;
 use crate::workspace::Workspace;
 
-pub(crate) use redis::binary as redis_binary;
+pub(crate) use redis::{binary as redis_binary, server as redis_server};
+
+/// Lets the tests run though something they need is missing. Tests that need it then skip
+/// themselves, which they may not when this is not `1`.
+pub(crate) const ALLOW_SKIP: &str = "COORD_TEST_ALLOW_SKIP";
 
 /// One thing the tests need. A row of [`NEEDS`] is all that another one takes.
 struct Need {
@@ -35,9 +39,11 @@ pub(crate) struct Provided {
     pub(crate) set: Vec<(&'static str, OsString)>,
     /// What the tests must not be told, though the caller's environment may.
     pub(crate) removed: Vec<&'static str>,
+    /// The cargo features with which the tests use it.
+    pub(crate) features: Vec<&'static str>,
     /// What was found and which way was taken, one line each.
     pub(crate) found: Vec<String>,
-    /// What could not be had.
+    /// What could not be had. Without it the tests run only where skipping is allowed.
     pub(crate) gaps: Vec<Gap>,
     servers: Vec<RedisServer>,
     containers: Vec<Containers>,
@@ -82,6 +88,7 @@ pub(crate) fn provide(workspace: &Workspace, interrupts: &mut Interrupts) -> Res
             .filter(|name| one.set.iter().all(|(set, _)| set != *name));
         all.removed.extend(unset);
         all.set.extend(one.set);
+        all.features.extend(one.features);
         all.found.extend(one.found);
         all.gaps.extend(one.gaps);
         all.servers.extend(one.servers);

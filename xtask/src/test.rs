@@ -7,25 +7,25 @@ use std::path::Path;
 
 use crate::error::{Failure, Result};
 use crate::interrupt::Interrupts;
-use crate::needs::{self, Gap};
+use crate::needs::{self, ALLOW_SKIP, Gap};
 use crate::{env, workspace::Workspace};
 
-/// Lets the tests run though something they need is missing. Tests that need it then skip
-/// themselves; they may not when this is not set.
-const ALLOW_SKIP: &str = "COORD_TEST_ALLOW_SKIP";
-
-/// The file to which each test that skips itself appends a line with its name.
-const SKIPPED: &str = "COORD_TEST_SKIPPED_FILE";
-
-/// The folder into which each test process writes the signal keys it saw.
+/// The folder into which each test process writes the signal keys it saw, and into whose file
+/// [`SKIPPED`] each test that skips itself writes a line.
 const OBSERVED: &str = "COORD_TEST_OBSERVED_DIR";
+
+/// Lines of a test's name, a tab, and what it wanted.
+const SKIPPED: &str = "skipped";
+
+/// The package that has the features of what the tests need.
+const TESTS: &str = "coord-tests";
 
 /// Run every test, with the servers that the tests need.
 ///
 /// The tests need a Redis server and, to break servers on purpose, a Redis binary. In this order:
 /// what `COORD_TEST_REDIS_URL` and `COORD_TEST_REDIS_BIN` name, the server on port 6379 and the
-/// redis-server or valkey-server in PATH, Docker, and, as root on Debian or Ubuntu, the package
-/// redis-server. What is started here ends with this command, however it ends.
+/// redis-server or valkey-server in PATH, as root on Debian or Ubuntu the package redis-tools, and
+/// Docker. What is started here ends with this command, however it ends.
 ///
 /// Nothing is skipped unless `COORD_TEST_ALLOW_SKIP=1` is set; then the end says how much was.
 #[derive(clap::Args)]
@@ -49,14 +49,13 @@ pub(crate) fn run(args: &Args, workspace: &Workspace, interrupts: &mut Interrupt
     }
 
     let observed = workspace.emptied("observed")?;
-    let skipped = workspace.emptied("skipped")?.join("tests");
     let mut command = workspace.cargo();
-    command.args(cargo_arguments(&args.arguments));
+    command.args(cargo_arguments(&args.arguments, &provided.features));
     for name in &provided.removed {
         command.env_remove(name);
     }
     command.envs(provided.set.iter().map(|(name, value)| (name, value)));
-    command.env(OBSERVED, &observed).env(SKIPPED, &skipped);
+    command.env(OBSERVED, &observed);
     if provided.gaps.is_empty() {
         // Everything is there, so a test that skips itself would be hiding something.
         command.env_remove(ALLOW_SKIP);
@@ -66,7 +65,7 @@ pub(crate) fn run(args: &Args, workspace: &Workspace, interrupts: &mut Interrupt
     if may_skip {
         println!(
             "xtask: {}",
-            skip_report(&provided.gaps, &lines_of(&skipped)?)
+            skip_report(&provided.gaps, &lines_of(&observed.join(SKIPPED))?)
         );
     }
     if status.success() {
@@ -78,19 +77,24 @@ pub(crate) fn run(args: &Args, workspace: &Workspace, interrupts: &mut Interrupt
     }
 }
 
-/// `--workspace` unless the caller picks packages, which it would overrule.
-fn cargo_arguments(arguments: &[OsString]) -> Vec<OsString> {
+/// `--workspace` unless the caller picks packages, which it would overrule. Features go with the
+/// package that has them.
+fn cargo_arguments(arguments: &[OsString], features: &[&str]) -> Vec<OsString> {
     let own = arguments.iter().take_while(|argument| *argument != "--");
-    let picks = own
-        .filter_map(|argument| argument.to_str())
-        .any(|argument| {
-            ["-p", "--package"].contains(&argument)
-                || argument.starts_with("--package=")
-                || (argument.starts_with("-p") && !argument.starts_with("--"))
-        });
+    let own: Vec<_> = own.filter_map(|argument| argument.to_str()).collect();
+    let picks = own.iter().any(|argument| {
+        ["-p", "--package"].contains(argument)
+            || argument.starts_with("--package=")
+            || (argument.starts_with("-p") && !argument.starts_with("--"))
+    });
     let mut all: Vec<OsString> = vec!["test".into()];
     if !picks {
         all.push("--workspace".into());
+    }
+    if !picks || own.iter().any(|argument| argument.ends_with(TESTS)) {
+        for feature in features {
+            all.extend(["--features".into(), feature.into()]);
+        }
     }
     all.extend_from_slice(arguments);
     all
@@ -148,12 +152,27 @@ mod tests {
             &["--package=a"],
             &["--lib", "--package", "a"],
         ] {
-            assert!(!cargo_arguments(&arguments(picked)).contains(&"--workspace".into()));
+            let called = cargo_arguments(&arguments(picked), &[]);
+            assert!(!called.contains(&"--workspace".into()), "{picked:?}");
         }
         for all in [&[][..], &["--lib"], &["--", "-p"], &["--profile", "x"]] {
-            let called = cargo_arguments(&arguments(all));
+            let called = cargo_arguments(&arguments(all), &[]);
             assert_eq!(called[..2], arguments(&["test", "--workspace"]));
             assert_eq!(called[2..], arguments(all));
+        }
+    }
+
+    #[test]
+    fn features_go_with_the_package_that_has_them() {
+        for (words, expected) in [
+            (&[][..], true),
+            (&["-p", "coord-tests"], true),
+            (&["-pcoord-tests"], true),
+            (&["-p", "coord-lock"], false),
+            (&["-p", "coord-lock", "--", "coord-tests"], false),
+        ] {
+            let called = cargo_arguments(&arguments(words), &["coord-tests/docker"]);
+            assert_eq!(called.contains(&"--features".into()), expected, "{words:?}");
         }
     }
 

@@ -140,9 +140,13 @@ fn works(program: &Path) -> bool {
 }
 
 fn install_promtool(workspace: &Workspace, interrupts: &mut Interrupts) -> Result<Option<PathBuf>> {
-    println!("xtask: installing the package prometheus for promtool");
-    apt::install("prometheus", workspace, interrupts)?;
-    Ok(Some(PathBuf::from("/usr/bin/promtool")).filter(|program| works(program)))
+    let program = workspace.target.join("tools/prometheus/usr/bin/promtool");
+    if !works(&program) {
+        println!("xtask: unpacking the package prometheus for promtool");
+        let folder = workspace.emptied("tools/prometheus")?;
+        apt::unpack("prometheus", &folder, workspace, interrupts)?;
+    }
+    Ok(Some(program).filter(|program| works(program)))
 }
 
 /// Into a virtual environment under the target folder, because the system's Python belongs to the

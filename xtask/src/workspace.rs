@@ -39,6 +39,9 @@ impl Workspace {
         let cargo = env::value("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
         command.current_dir(&self.root);
+        for name in env::package_description() {
+            command.env_remove(name);
+        }
         command
     }
 

@@ -6,6 +6,7 @@
 
 use std::error::Error;
 use std::io::{self, Read, Write};
+use std::process::ExitCode;
 
 use testcontainers_modules::redis::{REDIS_PORT, Redis};
 use testcontainers_modules::testcontainers::ImageExt;
@@ -14,9 +15,24 @@ use testcontainers_modules::testcontainers::runners::SyncRunner;
 /// The image's own default is older than the oldest Redis that the crates support.
 const REDIS_TAG: &str = "7.2-alpine";
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    match serve() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(cause) => {
+            eprintln!("error: no server in a container: {cause}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn serve() -> Result<(), Box<dyn Error>> {
     let redis = Redis::default().with_tag(REDIS_TAG).start()?;
-    let (host, port) = (redis.get_host()?, redis.get_host_port_ipv4(REDIS_PORT)?);
+    let port = redis.get_host_port_ipv4(REDIS_PORT)?;
+    let host = match redis.get_host()?.to_string() {
+        // The name may stand for the IPv6 address too, on which this port may be another one's.
+        name if name == "localhost" => "127.0.0.1".to_string(),
+        other => other,
+    };
 
     let mut output = io::stdout().lock();
     writeln!(output, r#"{{"redis_url":"redis://{host}:{port}"}}"#)?;

@@ -10,7 +10,7 @@ use super::RedisServer;
 use crate::{
     need::Missing,
     resp::{Resp, Result},
-    wait::{eventually, eventually_some},
+    wait::{self, eventually},
 };
 
 const NAME: &str = "coord-master";
@@ -21,24 +21,18 @@ const QUORUM: usize = 2;
 /// than a loaded machine takes to answer.
 const DOWN_AFTER_MS: u32 = 500;
 /// A failed attempt is repeated after twice this time.
-const FAILOVER_TIMEOUT_MS: u32 = 3000;
+const FAILOVER_TIMEOUT_MS: u32 = 2000;
 /// Much less with the periods below; ten seconds with the ones that old sentinels insist on.
 const KNOWN_WITHIN: Duration = Duration::from_secs(30);
 /// One to two seconds, and a second try where the vote was split.
 const FAILOVER_WITHIN: Duration = Duration::from_secs(30);
-/// Sentinels ask each other and their servers ten times a second instead of every second or ten.
-const PERIODS: [&str; 10] = [
-    "SENTINEL",
-    "DEBUG",
-    "info-period",
-    "100",
-    "publish-period",
-    "100",
-    "ping-period",
-    "100",
-    "ask-period",
-    "100",
-];
+/// Sentinels look around several times a second instead of every second or every ten.
+///
+/// A replica is promoted only if its last `INFO` is younger than five ping periods, and with its
+/// master down it is asked for one a second: five ping periods must be longer than that, or half
+/// of the failovers find no good replica.
+const PERIODS: &str =
+    "SENTINEL DEBUG info-period 100 publish-period 100 ping-period 300 ask-period 100";
 
 /// One master, two replicas and three sentinels; dropping them kills them.
 ///
@@ -82,20 +76,21 @@ impl Sentinel {
                     .await?,
             );
         }
+        let periods = PERIODS.split(' ').collect::<Vec<_>>();
         for sentinel in &sentinels {
             // Before Redis 7 there is no such command, and things take longer.
-            let _ = sentinel.command(&PERIODS).await;
+            let _ = sentinel.command(&periods).await;
         }
         let group = Self {
             servers,
             sentinels,
             old_master: Mutex::new(old_master),
         };
-        group.is_known().await;
+        group.wait_until_known().await;
         Ok(group)
     }
 
-    async fn is_known(&self) {
+    async fn wait_until_known(&self) {
         for sentinel in &self.sentinels {
             eventually(
                 KNOWN_WITHIN,
@@ -171,21 +166,20 @@ impl Sentinel {
             .old_master
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let new = eventually_some(
-            FAILOVER_WITHIN,
-            "the sentinels have a new master",
-            || async {
-                let mut named = Vec::new();
-                for sentinel in &self.sentinels {
-                    named.push(named_master(sentinel).await.ok()?);
-                }
-                let new = named[0];
-                let agreed = new != old && named.iter().all(|&addr| addr == new);
-                let promoted = agreed && self.server_at(new).info("role").await.ok()? == "master";
-                promoted.then_some(new)
-            },
-        )
-        .await;
+        let failover = wait::poll(FAILOVER_WITHIN, || async {
+            let mut named = Vec::new();
+            for sentinel in &self.sentinels {
+                named.push(named_master(sentinel).await.ok()?);
+            }
+            let new = named[0];
+            let agreed = new != old && named.iter().all(|&addr| addr == new);
+            let promoted = agreed && self.server_at(new).info("role").await.ok()? == "master";
+            promoted.then_some(new)
+        });
+        let Some(new) = failover.await else {
+            let log = self.sentinels[0].log().await;
+            panic!("no failover within {FAILOVER_WITHIN:?}; the first sentinel says:\n{log}")
+        };
         *self
             .old_master
             .lock()

@@ -1,9 +1,11 @@
 //! Redis for the tests: a server to connect to, and a binary for the tests that start, pause and
 //! kill servers of their own.
 
+use std::io;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use super::{Gap, Provided};
+use super::{ALLOW_SKIP, Gap, Provided};
 use crate::docker::{self, Containers};
 use crate::error::{Failure, Result};
 use crate::interrupt::Interrupts;
@@ -22,6 +24,11 @@ pub(super) const VARIABLES: &[&str] = &[URL, BINARY, DOCKER];
 /// The port of a server that somebody started without saying otherwise.
 const STANDARD_PORT: u16 = 6379;
 
+/// The server binary of the package `redis-tools`: one binary is all of Redis's programs, and does
+/// what the name it is called by says. The package `redis-server` adds only that name and a service
+/// that takes the standard port and stays.
+const PACKAGED: &str = "/usr/bin/redis-check-rdb";
+
 /// The servers that can be started, in the order they are looked for.
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 
@@ -33,33 +40,30 @@ const WAYS_TO_A_SERVER: &[&str] = &[
 ];
 const WAYS_TO_A_BINARY: &[&str] = &[
     "name one that is installed: COORD_TEST_REDIS_BIN=/path/to/redis-server",
-    "Debian, Ubuntu: apt-get install redis-server (as root, this is done for you)",
+    "Debian, Ubuntu: apt-get install redis-server (run as root, this finds its own way)",
     "Fedora, Alpine, Arch: dnf install valkey, apk add redis, pacman -S valkey",
     "macOS: brew install redis",
-    "for the tests, not for the benchmarks: start Docker, or set DOCKER_HOST",
 ];
 
-/// Finds, starts or installs Redis: what the caller names, what runs or is installed here, Docker,
-/// the system's package; in this order.
+/// Finds, starts or installs Redis: what the caller names, what runs or is installed here, the
+/// system's package, Docker; in this order. Docker is last, because a container shares neither
+/// files nor loopback addresses with the tests, and so cannot be every kind of server to them.
 ///
 /// # Errors
 /// `Missing` if what the caller names does not work; `Interrupted`.
 pub(super) fn provide(workspace: &Workspace, interrupts: &mut Interrupts) -> Result<Provided> {
     let mut search = Search::new(workspace, interrupts);
-    let mut has_server = search.named_server()? || search.local_server();
-    let mut binary = search.installed_binary()?;
-    if binary.is_none() && search.docker_answers() {
+    let has_server = search.named_server()? || search.local_server();
+    if let Some(binary) = search.any_binary()? {
+        if !has_server {
+            search.start_server(&binary)?;
+        }
+    } else if search.docker_answers() {
         search.use_docker(has_server)?;
-        return Ok(search.provided);
+    } else {
+        search.give_up(has_server);
     }
-    if binary.is_none() {
-        binary = search.package()?;
-    }
-    if let (Some(binary), false) = (&binary, has_server) {
-        search.start_server(binary)?;
-        has_server = true;
-    }
-    Ok(search.end(has_server, binary.is_some()))
+    Ok(search.provided)
 }
 
 /// Finds or installs a Redis binary.
@@ -68,10 +72,7 @@ pub(super) fn provide(workspace: &Workspace, interrupts: &mut Interrupts) -> Res
 /// `Missing` if there is none, or the one that the caller names does not work; `Interrupted`.
 pub(crate) fn binary(workspace: &Workspace, interrupts: &mut Interrupts) -> Result<PathBuf> {
     let mut search = Search::new(workspace, interrupts);
-    let found = match search.installed_binary()? {
-        Some(found) => Some(found),
-        None => search.package()?,
-    };
+    let found = search.any_binary()?;
     found.map(|found| found.path).ok_or_else(|| {
         let gap = Gap {
             what: "a Redis binary to start a server from",
@@ -80,6 +81,49 @@ pub(crate) fn binary(workspace: &Workspace, interrupts: &mut Interrupts) -> Resu
         };
         Failure::Missing(gap.to_string())
     })
+}
+
+/// Finds or starts one server to connect to, for a task that breaks none.
+///
+/// # Errors
+/// `Missing` if there is none, or the one that the caller names does not work; `Interrupted`.
+pub(crate) fn server(workspace: &Workspace, interrupts: &mut Interrupts) -> Result<Server> {
+    let mut search = Search::new(workspace, interrupts);
+    if !(search.named_server()? || search.local_server()) {
+        if let Some(binary) = search.any_binary()? {
+            search.start_server(&binary)?;
+        } else if search.docker_answers() {
+            search.start_container()?;
+        } else {
+            let mut tried = search.tried_server;
+            tried.append(&mut search.tried_binary);
+            let gap = Gap {
+                what: "a Redis server to connect to, version 6.2 or newer",
+                tried,
+                ways: WAYS_TO_A_SERVER,
+            };
+            return Err(Failure::Missing(gap.to_string()));
+        }
+    }
+    let url = search.provided.set.iter().find(|(name, _)| *name == URL);
+    let url = url.map(|(_, url)| url.to_string_lossy().into_owned());
+    Ok(Server {
+        url: url.expect("each way that did not fail has set it"),
+        provided: search.provided,
+    })
+}
+
+/// A server to connect to. One that was started ends with it.
+pub(crate) struct Server {
+    pub(crate) url: String,
+    provided: Provided,
+}
+
+impl Server {
+    /// What was found and which way was taken.
+    pub(crate) fn found(&self) -> &[String] {
+        &self.provided.found
+    }
 }
 
 struct Search<'task> {
@@ -165,6 +209,14 @@ impl<'task> Search<'task> {
         }
     }
 
+    /// A binary that is here, or can be installed.
+    fn any_binary(&mut self) -> Result<Option<Binary>> {
+        match self.installed_binary()? {
+            Some(found) => Ok(Some(found)),
+            None => self.package(),
+        }
+    }
+
     /// A binary that the caller names, which then has to work, or one in `PATH`.
     fn installed_binary(&mut self) -> Result<Option<Binary>> {
         let Some(named) = env::value(BINARY).map(PathBuf::from) else {
@@ -233,16 +285,29 @@ impl<'task> Search<'task> {
             .found
             .push("servers that the tests start and kill: in Docker".into());
         self.provided.set.push((DOCKER, "1".into()));
-        if !has_server {
-            println!("xtask: no Redis here; starting one in Docker, which takes a while");
-            let containers = Containers::start(self.workspace, self.interrupts)?;
-            let url = containers.redis_url.clone();
-            self.provided
-                .found
-                .push(format!("Redis at {url}, in Docker for this run"));
-            self.provided.set.push((URL, url.into()));
-            self.provided.containers.push(containers);
+        self.provided.features.push("coord-tests/docker");
+        self.provided.gaps.push(Gap {
+            what: "a Redis binary for the tests with TLS, replicas, Cluster or Sentinel, \
+                   which containers cannot give them",
+            tried: std::mem::take(&mut self.tried_binary),
+            ways: WAYS_TO_A_BINARY,
+        });
+        // Where no test may skip itself, the gap above ends the run before it begins.
+        if !has_server && env::is_on(ALLOW_SKIP) {
+            self.start_container()?;
         }
+        Ok(())
+    }
+
+    fn start_container(&mut self) -> Result<()> {
+        eprintln!("xtask: no Redis here; starting one in Docker, which takes a while");
+        let containers = Containers::start(self.workspace, self.interrupts)?;
+        let url = containers.redis_url.clone();
+        self.provided
+            .found
+            .push(format!("Redis at {url}, in Docker for this run"));
+        self.provided.set.push((URL, url.into()));
+        self.provided.containers.push(containers);
         Ok(())
     }
 
@@ -252,26 +317,35 @@ impl<'task> Search<'task> {
             self.tried_binary.push(reason.into());
             return Ok(None);
         }
-        println!("xtask: no redis-server here; installing the package redis-server");
-        match apt::install("redis-server", self.workspace, self.interrupts) {
-            Ok(()) => {}
+        match self.packaged_binary() {
+            Ok(binary) => Ok(Some(
+                self.found_binary(binary, "from the package redis-tools"),
+            )),
             Err(Failure::Missing(reason)) => {
                 self.tried_binary.push(reason);
-                return Ok(None);
-            }
-            Err(failure) => return Err(failure),
-        }
-        // Where the package puts it, whatever PATH says.
-        let path = PathBuf::from("/usr/bin/redis-server");
-        match server::version_of(&path) {
-            Ok(version) => Ok(Some(
-                self.found_binary(Binary { path, version }, "just installed"),
-            )),
-            Err(reason) => {
-                self.tried_binary
-                    .push(format!("{} is installed, but {reason}", path.display()));
                 Ok(None)
             }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn packaged_binary(&mut self) -> Result<Binary> {
+        let path = self.workspace.folder("tools")?.join("redis-server");
+        if let Ok(version) = server::version_of(&path) {
+            return Ok(Binary { path, version });
+        }
+        eprintln!("xtask: no redis-server here; installing the package redis-tools, which has it");
+        apt::install("redis-tools", self.workspace, self.interrupts)?;
+        if let Err(cause) = symlink(PACKAGED, &path)
+            && cause.kind() != io::ErrorKind::AlreadyExists
+        {
+            return Err(Failure::file("link", &path, &cause));
+        }
+        match server::version_of(&path) {
+            Ok(version) => Ok(Binary { path, version }),
+            Err(reason) => Err(Failure::Missing(format!(
+                "the package redis-tools is installed, but of its {PACKAGED}: {reason}"
+            ))),
         }
     }
 
@@ -288,22 +362,19 @@ impl<'task> Search<'task> {
         Ok(())
     }
 
-    fn end(mut self, has_server: bool, has_binary: bool) -> Provided {
+    fn give_up(&mut self, has_server: bool) {
         if !has_server {
             self.provided.gaps.push(Gap {
                 what: "a Redis server to connect to, version 6.2 or newer",
-                tried: self.tried_server,
+                tried: std::mem::take(&mut self.tried_server),
                 ways: WAYS_TO_A_SERVER,
             });
         }
-        if !has_binary {
-            self.provided.gaps.push(Gap {
-                what: "a Redis binary for the tests that start, pause and kill their own servers",
-                tried: self.tried_binary,
-                ways: WAYS_TO_A_BINARY,
-            });
-        }
-        self.provided
+        self.provided.gaps.push(Gap {
+            what: "a Redis binary for the tests that start, pause and kill their own servers",
+            tried: std::mem::take(&mut self.tried_binary),
+            ways: WAYS_TO_A_BINARY,
+        });
     }
 }
 

@@ -1,0 +1,3 @@
+//! The tick.
+mod clock;
+mod due;

@@ -1,0 +1,73 @@
+//! The stored form of a lease, written once for every service that grants by a script of its own.
+//!
+//! | key | value | lives |
+//! |---|---|---|
+//! | the lease's own | `token:fence` | for the TTL |
+//! | [`record`] beside it | `fence:since_ms:owner` | 24 h longer, so that the next fence is larger |
+//!
+//! A script made with [`lease_script!`](crate::lease_script) finds these functions above it:
+//!
+//! | function | gives |
+//! |---|---|
+//! | `lease_read(key)` | `{token, fence}`, nothing when free; or nothing and an error to return |
+//! | `lease_grant(key, record, token, ttl_ms, owner)` | the fence; or nothing and an error to return |
+//! | `lease_extend(key, record, ttl_ms)` | nothing; or an error to return |
+//! | `lease_holder(key, record, held)` | what [`Holder::from_reply`](crate::Holder::from_reply) takes |
+//! | `lease_refused(reply)` | whether the reply of a `redis.pcall` is an error to return |
+
+use coord_core::{ClaimToken, FencingToken, Key};
+
+/// The Lua functions, which [`lease_script!`](crate::lease_script) puts above a script.
+#[doc(hidden)]
+pub const LUA: &str = include_str!("lua/format.lua");
+
+/// The key of the record beside a lease.
+pub fn record(key: &Key) -> Key {
+    key.part("record")
+}
+
+/// The value of the key of a lease.
+pub(crate) fn value(token: &ClaimToken, fence: FencingToken) -> String {
+    format!("{}:{fence}", token.as_str())
+}
+
+/// A [`Script`](coord_redis::Script) with the functions of the [stored form](crate::format) above
+/// its own source.
+///
+/// ```
+/// use coord_redis::Script;
+///
+/// static TAKE: Script = coord_lease::lease_script!("queue.take", "return lease_read(KEYS[1])");
+/// ```
+#[macro_export]
+macro_rules! lease_script {
+    ($name:literal, $source:expr) => {{
+        const PARTS: [&str; 2] = [$crate::format::LUA, $source];
+        const JOINED: [u8; PARTS[0].len() + PARTS[1].len()] = $crate::format::join(PARTS);
+        $crate::format::script($name, &JOINED)
+    }};
+}
+
+#[doc(hidden)]
+pub const fn join<const LENGTH: usize>(parts: [&str; 2]) -> [u8; LENGTH] {
+    let (first, second) = (parts[0].as_bytes(), parts[1].as_bytes());
+    let mut joined = [0; LENGTH];
+    let mut index = 0;
+    while index < LENGTH {
+        joined[index] = if index < first.len() {
+            first[index]
+        } else {
+            second[index - first.len()]
+        };
+        index += 1;
+    }
+    joined
+}
+
+#[doc(hidden)]
+pub const fn script(name: &'static str, source: &'static [u8]) -> coord_redis::Script {
+    match std::str::from_utf8(source) {
+        Ok(source) => coord_redis::Script::new(name, source),
+        Err(_) => panic!("two texts in a row are text"),
+    }
+}
