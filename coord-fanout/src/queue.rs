@@ -4,12 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coord_core::{Error, Name, Result, Ttl};
+use coord_core::{Backoff, Error, ErrorKind, Name, Result, Ttl};
 use tokio::time::Instant;
 
 /// The largest body of a message: 256 KiB, which every backend takes also where it has to be
 /// written as text. Larger records are stored elsewhere, and the message names them.
 pub const MAX_BODY_BYTES: usize = 256 * 1024;
+
+/// The longest delay of a retry: 12 h, which every backend takes. A longer one is cut to it.
+pub const MAX_DELAY: Duration = Duration::from_hours(12);
 
 /// One record to hand out.
 #[derive(Clone, PartialEq, Eq)]
@@ -107,7 +110,7 @@ pub enum Verdict {
     /// Failed: the message is handed out again after this delay, or goes to the dead letters with
     /// this reason when its attempts are used up. The rest of its group waits.
     Retry {
-        /// From now, on the server's clock.
+        /// From now, on the server's clock; at most [`MAX_DELAY`].
         after: Duration,
         /// Why it failed.
         reason: String,
@@ -129,9 +132,11 @@ pub enum Settled {
     Done,
     /// Its attempts were used up, so it was not retried: it is with the dead letters.
     DeadLettered,
-    /// Its visibility ended first, and it was taken over or settled by somebody else. Nothing was
-    /// changed.
+    /// Its visibility ended first, and somebody else has it. Nothing was changed.
     Lost,
+    /// Nobody has it: it was settled before. By an earlier call of the same verdict, if that ended
+    /// in `Timeout`; otherwise its visibility ended, and somebody else took it over and settled it.
+    Gone,
 }
 
 /// What is in a queue at one instant; a backend may know the numbers only roughly.
@@ -225,8 +230,8 @@ pub trait Queue: Send + Sync + 'static {
     /// Tells the queue what came of deliveries, and says of each what became of it.
     ///
     /// # Errors
-    /// `Unavailable` when nothing was settled, `Timeout` when it may have been, each after it was
-    /// tried until the visibility of the deliveries ended; they are then handed out again.
+    /// `Unavailable` when nothing was settled, `Timeout` when it may have been. The call may be
+    /// repeated: what it settled already is then [`Settled::Gone`].
     ///
     /// # Cancel safety
     /// Safe to drop: some or all may have been settled, and the others return when their
@@ -279,13 +284,14 @@ pub trait Queue: Send + Sync + 'static {
     fn replay(&self, max: usize) -> impl Future<Output = Result<u64>> + Send;
 
     /// Runs `work` where a busy runtime of the caller does not hold it up: the extensions of a
-    /// consumer.
+    /// [`Consumer`](crate::Consumer).
     fn upkeep(&self, work: impl Future<Output = ()> + Send + 'static);
 
-    /// Settles one delivery as handled.
+    /// Settles one delivery as handled, trying again until its visibility ends.
     ///
     /// # Errors
-    /// `Lost` when it was taken over first; otherwise as [`settle`](Self::settle).
+    /// `Lost` when it was taken over first. `Unavailable` and `Timeout`: the message is handed out
+    /// again.
     ///
     /// # Cancel safety
     /// As [`settle`](Self::settle).
@@ -293,10 +299,11 @@ pub trait Queue: Send + Sync + 'static {
         async move { one(self, delivery, Verdict::Complete).await.map(drop) }
     }
 
-    /// Settles one delivery as failed; says whether it is retried (`Done`) or dead-lettered.
+    /// Settles one delivery as failed, trying again until its visibility ends; says whether it is
+    /// retried (`Done`) or dead-lettered.
     ///
     /// # Errors
-    /// `Lost` when it was taken over first; otherwise as [`settle`](Self::settle).
+    /// As [`complete`](Self::complete).
     ///
     /// # Cancel safety
     /// As [`settle`](Self::settle).
@@ -311,18 +318,59 @@ pub trait Queue: Send + Sync + 'static {
     }
 }
 
+/// Between two attempts to tell a queue: a connection is back within milliseconds, a server within
+/// seconds.
+const AGAIN: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
+
+/// Settles deliveries, trying again until the instant that `until` names. The result has no
+/// [`Settled::Gone`]: it is `Done` when an earlier attempt may have done it, else `Lost`.
+pub(crate) async fn settle_until<Q: Queue + ?Sized>(
+    queue: &Q,
+    verdicts: &[(&Delivery, Verdict)],
+    until: impl Fn() -> Instant + Send,
+) -> Result<Vec<Settled>> {
+    let (mut attempt, mut unknown) = (0, false);
+    loop {
+        let error = match queue.settle(verdicts).await {
+            Ok(settled) => {
+                let gone = if unknown {
+                    Settled::Done
+                } else {
+                    Settled::Lost
+                };
+                let known = |one| if one == Settled::Gone { gone } else { one };
+                return Ok(settled.into_iter().map(known).collect());
+            }
+            Err(error) => error,
+        };
+        unknown |= error.kind() == ErrorKind::Timeout;
+        let delay = AGAIN.jittered(attempt);
+        attempt += 1;
+        let passes = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout);
+        if !passes || Instant::now() + delay >= until() {
+            return Err(if unknown && passes {
+                let what = format!("settling in {}: it may have been done", queue.name());
+                Error::timeout(what).with_source(error)
+            } else {
+                error
+            });
+        }
+        tokio::time::sleep(delay).await;
+    }
+}
+
 async fn one<Q: Queue + ?Sized>(
     queue: &Q,
     delivery: &Delivery,
     verdict: Verdict,
 ) -> Result<Settled> {
-    let settled = queue.settle(&[(delivery, verdict)]).await?;
+    let settled = settle_until(queue, &[(delivery, verdict)], || delivery.valid_until).await?;
     match settled.first() {
-        Some(Settled::Lost) | None => Err(Error::lost(format!(
+        Some(&settled @ (Settled::Done | Settled::DeadLettered)) => Ok(settled),
+        _ => Err(Error::lost(format!(
             "settling {} of queue {}",
             delivery.message.id,
             queue.name()
         ))),
-        Some(&settled) => Ok(settled),
     }
 }
