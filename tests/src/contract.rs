@@ -18,6 +18,7 @@ use coord_core::signals::{self, Alarm, Contract, Declaration, Finding, Observed}
 pub const CRATES: &[(&str, &[Declaration])] = &[
     ("coord-redis", coord_redis::SIGNALS),
     ("coord-lease", coord_lease::SIGNALS),
+    ("coord-lock", coord_lock::SIGNALS),
     ("coord-fanout", coord_fanout::SIGNALS),
 ];
 
