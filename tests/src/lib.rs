@@ -34,3 +34,8 @@ pub mod servers;
 pub mod wait;
 
 pub use child::Exit;
+
+/// The examples of the front page, which compile or the tests are red.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct FrontPage;
