@@ -171,10 +171,10 @@ impl Redis {
         if let Some(Ok(there)) = there.map(Arc::downcast) {
             return there;
         }
-        let made = Arc::new(make());
-        let weak = Arc::downgrade(&made);
+        let first = Arc::new(make());
+        let weak = Arc::downgrade(&first);
         all.insert(TypeId::of::<T>(), weak);
-        made
+        first
     }
 
     /// Repeats a compare-and-delete until it is certain that the claim it undoes cannot hold.

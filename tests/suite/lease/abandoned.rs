@@ -11,8 +11,8 @@ use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 use super::{
-    CLEANED_WITHIN, LONG, SOON, ask, claim, config, connect, is_gone_within, leases, name, owner,
-    pause, ttl, warm,
+    CLEANED_WITHIN, LONG, ask, claim, config, connect, is_gone_within, leases, name, owner, pause,
+    ttl, warm,
 };
 
 /// Claims and gives up after that long, whatever has come of it.
