@@ -1,6 +1,5 @@
 //! The cron tick on several nodes, under real faults.
 
-#![allow(dead_code)]
 mod catch_up;
 mod death;
 mod finish;
@@ -73,7 +72,11 @@ async fn get(redis: &Redis, key: &Key) -> Option<String> {
 }
 
 async fn set(redis: &Redis, key: &Key, value: &str) {
-    let set = Command::new("SET").key(key).arg(value).arg("PX").arg(60_000);
+    let set = Command::new("SET")
+        .key(key)
+        .arg(value)
+        .arg("PX")
+        .arg(60_000);
     redis.run(&set).await.expect("the server is there");
 }
 
@@ -98,9 +101,7 @@ struct Book {
 
 impl Book {
     /// A queue that writes into this book.
-    fn sink(
-        &self,
-    ) -> Arc<Sink<impl Fn(&[Message]) -> coord_core::Result<Vec<Enqueued>> + use<>>> {
+    fn sink(&self) -> Arc<Sink<impl Fn(&[Message]) -> coord_core::Result<Vec<Enqueued>> + use<>>> {
         let book = self.clone();
         Arc::new(Sink::new(move |messages: &[Message]| {
             book.write(messages);
@@ -119,7 +120,10 @@ impl Book {
 
     fn ids(&self) -> Vec<String> {
         let messages = self.lock();
-        messages.iter().map(|message| message.id.to_string()).collect()
+        messages
+            .iter()
+            .map(|message| message.id.to_string())
+            .collect()
     }
 
     /// The instants of `message` jobs by job and tenant, in the order in which they were enqueued.

@@ -104,7 +104,10 @@ async fn a_tick_takes_a_claim_and_a_finish_and_no_other_call() {
     let calls = lines.iter().filter(|line| is_script(line)).count();
     let ticks = book.ids().len();
     // One claim for all ten, or few; one finish each; the first look and the last release.
-    assert!(calls <= ticks * 3 / 2 + 20, "{calls} calls for {ticks} ticks");
+    assert!(
+        calls <= ticks * 3 / 2 + 20,
+        "{calls} calls for {ticks} ticks"
+    );
     for instants in book.instants().values() {
         assert_each_once(instants, PERIOD);
     }
@@ -121,17 +124,34 @@ async fn the_spread_shifts_each_tenant_within_the_window_and_not_its_instants() 
     let job = Job::message(name("spread"), every(period), move |org, instant| {
         let mut arrived = clock.lock().unwrap_or_else(PoisonError::into_inner);
         let first = tokio::time::Instant::now();
-        arrived.entry(instant.as_millis()).or_insert_with(Vec::new).push((org.clone(), first));
+        arrived
+            .entry(instant.as_millis())
+            .or_insert_with(Vec::new)
+            .push((org.clone(), first));
         Vec::new()
     });
 
-    nodes.start(&redis, &book, vec![job.spread(Duration::from_millis(800))], orgs(12));
-    let enough = |book: &Book| book.instants().values().filter(|all| all.len() >= 2).count() == 12;
+    nodes.start(
+        &redis,
+        &book,
+        vec![job.spread(Duration::from_millis(800))],
+        orgs(12),
+    );
+    let enough = |book: &Book| {
+        book.instants()
+            .values()
+            .filter(|all| all.len() >= 2)
+            .count()
+            == 12
+    };
     book.until("two ticks of each tenant", enough).await;
     nodes.stop().await;
 
     let arrived = arrived.lock().unwrap_or_else(PoisonError::into_inner);
-    let full = arrived.values().find(|ticks| ticks.len() == 12).expect("one instant of all");
+    let full = arrived
+        .values()
+        .find(|ticks| ticks.len() == 12)
+        .expect("one instant of all");
     let times = full.iter().map(|(_, at)| *at);
     let (first, last) = (times.clone().min(), times.max());
     let width = last.expect("twelve") - first.expect("twelve");
