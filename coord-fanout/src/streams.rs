@@ -193,6 +193,6 @@ impl Queue for StreamQueue {
     }
 
     fn upkeep(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.0.redis.spawn(work);
+        self.0.redis.tend(work);
     }
 }

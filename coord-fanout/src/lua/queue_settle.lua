@@ -21,7 +21,8 @@ for index = 5, #KEYS do
 end
 local exists = redis.call('EXISTS', ready) == 1
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- Rounded up, so that no delay ends early.
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 
 local function leave(entry)
   redis.call('XACK', ready, consumers, entry)
