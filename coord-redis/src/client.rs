@@ -272,6 +272,23 @@ impl Redis {
         Ok(keys)
     }
 
+    /// Removes all keys that match `pattern`, one at a time, and says how many; a key that comes
+    /// meanwhile may stay.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); what was removed before the error is gone.
+    ///
+    /// # Cancel safety
+    /// Safe: some keys may be left, and another call removes them.
+    pub async fn remove(&self, pattern: &Pattern) -> Result<u64> {
+        let mut removed = 0;
+        for key in self.scan(pattern).await? {
+            let unlink = Command::new("UNLINK").scanned(&key).idempotent();
+            removed += u64::try_from(self.run(&unlink).await?.int()?).unwrap_or(0);
+        }
+        Ok(removed)
+    }
+
     /// Subscribes to `channel`, and returns once the server has confirmed it.
     ///
     /// # Errors

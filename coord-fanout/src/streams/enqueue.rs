@@ -142,7 +142,7 @@ mod tests {
     fn a_batch_is_bounded_by_number() {
         assert_eq!(lengths([0; BATCH]), [BATCH]);
         assert_eq!(lengths([0; BATCH + 1]), [BATCH, 1]);
-        assert_eq!(lengths([]), []);
+        assert!(lengths([]).is_empty());
     }
 
     #[test]
