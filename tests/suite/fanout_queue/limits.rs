@@ -11,8 +11,8 @@ use coord_tests::servers::RedisServer;
 use coord_tests::wait::eventually;
 
 use super::{
-    SOON, attempts, connect, drain, enqueue, grouped, ids, message, messages, name, next, open,
-    receive, visibility,
+    SOON, attempts, connect, drain, enqueue, grouped, ids, is_blocked, message, messages, name,
+    next, open, receive, visibility,
 };
 
 const LONG: Duration = Duration::from_secs(60);
@@ -212,6 +212,64 @@ async fn replayed_messages_of_a_group_queue_up_behind_it() {
 
     assert_eq!(drain(&queue, 3).await, ["c", "a", "b"]);
     assert_eq!(ids(&receive(&queue, 1, Duration::ZERO).await), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_retry_without_delay_wakes_who_waits() {
+    let server = need!(RedisServer::start().await);
+    let queue = open(&connect(&server.url()).await, visibility(LONG));
+    enqueue(&queue, &[message("a")]).await;
+    let first = next(&queue).await;
+
+    let (second, ()) = tokio::join!(receive(&queue, 1, LONG), async {
+        is_blocked(&server).await;
+        let settled = queue.retry(&first, Duration::ZERO, "busy").await;
+        settled.expect("it is ours");
+    });
+
+    assert_eq!((ids(&second), second[0].attempt), (vec!["a"], 2));
+}
+
+#[tokio::test]
+async fn the_depth_names_every_place() {
+    let queue = need!(queue(visibility(LONG).attempts(attempts(2))).await);
+    enqueue(&queue, &grouped("g", &["a", "b", "c"])).await;
+    enqueue(&queue, &messages(0..4)).await;
+
+    let deliveries = receive(&queue, 3, Duration::ZERO).await;
+    let retried = queue.retry(&deliveries[0], LONG, "busy").await;
+    retried.expect("it is ours");
+    let reason = "no such customer".to_owned();
+    let rejected = [(&deliveries[1], Verdict::DeadLetter { reason })];
+    queue.settle(&rejected).await.expect("it is ours");
+
+    let depth = queue.depth().await.expect("the queue is there");
+    assert_eq!((depth.ready, depth.waiting, depth.delayed), (2, 2, 1));
+    assert_eq!((depth.in_flight, depth.dead, depth.open()), (1, 1, 6));
+}
+
+#[tokio::test]
+async fn a_server_without_memory_refuses_messages_and_lets_consumers_go_on() {
+    let server = need!(RedisServer::start().await);
+    let redis = connect(&server.url()).await;
+    let queue = open(&redis, visibility(LONG).attempts(attempts(2)));
+    enqueue(&queue, &grouped("g", &["a", "b", "c"])).await;
+    enqueue(&queue, &messages(0..3)).await;
+    let full = ["CONFIG", "SET", "maxmemory", "1"];
+    server.command(&full).await.expect("set");
+
+    let refused = queue.enqueue(&[message("d")]).await;
+    assert_eq!(
+        refused.expect_err("no memory").kind(),
+        ErrorKind::Unavailable
+    );
+    let first = next(&queue).await;
+    let retried = queue.retry(&first, Duration::from_millis(1), "busy").await;
+    retried.expect("it frees memory as well");
+
+    let mut drained = drain(&queue, 6).await;
+    drained.sort_unstable();
+    assert_eq!(drained, ["a", "b", "c", "m0", "m1", "m2"]);
 }
 
 /// All keys of a server, with their TTL in ms, or −1.
