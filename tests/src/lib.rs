@@ -12,6 +12,7 @@
 //! | a fact that only another process knows | [`wait`] |
 //! | reading what a server answers | [`resp`] |
 //! | awaiting what a crate emits | [`recorder`] |
+//! | seeing what is enqueued | [`sink`] |
 //! | the observability contract of the workspace | [`contract`] |
 //!
 //! # Guarantees
@@ -31,6 +32,7 @@ pub mod proxy;
 pub mod recorder;
 pub mod resp;
 pub mod servers;
+pub mod sink;
 pub mod wait;
 
 pub use child::Exit;

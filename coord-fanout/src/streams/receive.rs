@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coord_core::{Error, Name, Result};
+use coord_core::{Error, ErrorKind, Name, Result};
 use coord_redis::{Command, Reply};
 use tokio::time::Instant;
 
@@ -88,7 +88,12 @@ impl Inner {
                 return Ok(deliveries);
             };
             let sent = Instant::now();
-            let entries = self.block_for(max, block).await?;
+            let entries = match self.block_for(max, block).await {
+                Ok(entries) => entries,
+                // Nothing was read. The next look repairs what is missing, or says why it cannot.
+                Err(error) if error.kind() == ErrorKind::Unavailable => continue,
+                Err(error) => return Err(error),
+            };
             let deliveries = self.handable(entries, sent).await?;
             if !deliveries.is_empty() {
                 return Ok(deliveries);
