@@ -7,10 +7,11 @@ use coord_core::FencingToken;
 use coord_lock::{Locks, Order};
 use coord_tests::need;
 use coord_tests::proxy::FaultProxy;
+use coord_tests::wait::eventually;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::{Stage, job, ttl_ms};
+use super::{SOON, Stage, job, ttl_ms};
 
 /// How long things break.
 const CHAOS: Duration = Duration::from_secs(8);
@@ -42,7 +43,11 @@ impl Dice {
 async fn contend(locks: Locks, seed: u64, end: Instant, tenures: Arc<Mutex<Vec<Tenure>>>) {
     let mut dice = Dice(seed);
     while Instant::now() < end {
-        let order = [Order::Any, Order::Fifo][dice.roll(2) as usize];
+        let order = if dice.roll(4) == 0 {
+            Order::Fifo
+        } else {
+            Order::Any
+        };
         let wait = Duration::from_millis(50 + dice.roll(1500));
         let options = ttl_ms(TTL_MS).order(order);
         let Ok(lock) = locks.acquire(&job(), wait, &options).await else {
@@ -69,7 +74,7 @@ async fn contend(locks: Locks, seed: u64, end: Instant, tenures: Arc<Mutex<Vec<T
 }
 
 /// Breaks the connections of one client until `end`.
-async fn disturb(proxy: FaultProxy, seed: u64, end: Instant) {
+async fn disturb(proxy: Arc<FaultProxy>, seed: u64, end: Instant) {
     let mut dice = Dice(seed);
     while Instant::now() < end {
         tokio::time::sleep(Duration::from_millis(dice.roll(900))).await;
@@ -88,7 +93,7 @@ async fn disturb(proxy: FaultProxy, seed: u64, end: Instant) {
 async fn no_two_owners_trust_their_lock_at_once_whatever_breaks() {
     let stage = need!(Stage::new().await);
     let tenures = Arc::new(Mutex::new(Vec::new()));
-    let mut tasks = JoinSet::new();
+    let (mut tasks, mut proxies) = (JoinSet::new(), Vec::new());
     let end = Instant::now() + CHAOS;
     for client in 0..2 {
         let (proxy, locks) = stage.proxied().await;
@@ -100,7 +105,10 @@ async fn no_two_owners_trust_their_lock_at_once_whatever_breaks() {
                 Arc::clone(&tenures),
             ));
         }
-        tasks.spawn(disturb(proxy, 100 + client, end));
+        let proxy = Arc::new(proxy);
+        tasks.spawn(disturb(Arc::clone(&proxy), 100 + client, end));
+        // What is undone in the background goes this way, too.
+        proxies.push(proxy);
     }
     while Instant::now() + Duration::from_secs(1) < end {
         tokio::time::sleep(Duration::from_millis(1500)).await;
@@ -113,7 +121,7 @@ async fn no_two_owners_trust_their_lock_at_once_whatever_breaks() {
     let mut tenures = std::mem::take(&mut *tenures.lock().unwrap());
     tenures.sort_by_key(|tenure| tenure.from);
     assert!(
-        tenures.len() > 20,
+        tenures.len() > 10,
         "the lock was granted {} times",
         tenures.len()
     );
@@ -121,7 +129,7 @@ async fn no_two_owners_trust_their_lock_at_once_whatever_breaks() {
         assert!(pair[0].until <= pair[1].from, "{pair:?}");
         assert!(pair[0].fence < pair[1].fence, "{pair:?}");
     }
-    coord_tests::wait::eventually(Duration::from_secs(5), "nothing is left", || async {
+    eventually(SOON, "nothing is left", || async {
         stage.value().await.is_empty() && stage.waiting().await == 0
     })
     .await;
