@@ -11,7 +11,7 @@ use coord_tests::servers::RedisServer;
 use tokio::time::Instant;
 
 use super::{
-    LONG, SOON, ask, claim, claimed, config, exists, leases, name, owner, pttl, ttl, warm,
+    LONG, SOON, ask, claim, claimed, config, exists, is_lost, leases, name, owner, pttl, ttl, warm,
 };
 
 /// How much later than its instant a timer may fire on a busy machine.
@@ -27,7 +27,7 @@ async fn a_lease_whose_key_was_deleted_is_lost_at_the_next_renewal() {
     let until = lease.valid_until();
 
     ask(&server, &["DEL", lease.key().as_str()]).await;
-    lease.lost().await;
+    is_lost(&lease).await;
 
     assert!(Instant::now() < until, "the server said so before the end");
     assert_eq!(lease.check().expect_err("lost").kind(), ErrorKind::Lost);
@@ -46,7 +46,7 @@ async fn a_renewal_leaves_the_lease_of_a_successor_as_it_is() {
     ask(&server, &["DEL", lease.key().as_str()]).await;
     let successor = claim(&theirs, "r", LONG).await;
     let value = ask(&server, &["GET", lease.key().as_str()]).await;
-    lease.lost().await;
+    is_lost(&lease).await;
 
     let fields = [("cause", "taken"), ("lease", lease.key().as_str())];
     recorder().event(LOST, &fields, SOON).await;
@@ -69,7 +69,7 @@ async fn a_lease_whose_key_was_overwritten_with_something_else_is_lost_and_that_
 
     ask(&server, &["DEL", &key]).await;
     ask(&server, &["LPUSH", &key, "somebody's"]).await;
-    lease.lost().await;
+    is_lost(&lease).await;
 
     let fields = [("cause", "foreign"), ("lease", &key)];
     recorder().event(LOST, &fields, SOON).await;
@@ -88,7 +88,7 @@ async fn an_owner_without_a_server_learns_of_its_loss_when_its_time_is_up_and_no
     proxy.hole();
     let until = lease.valid_until();
     assert!(lease.check().is_ok());
-    lease.lost().await;
+    is_lost(&lease).await;
 
     let late = Instant::now() - lease.valid_until();
     assert!(late < TIMER, "{late:?} late");
@@ -125,7 +125,7 @@ async fn a_late_renewal_cannot_revive_a_lost_lease() {
     let mut held_up = proxy.hold_reply("{lease:r}");
     held_up.reached().await;
 
-    lease.lost().await;
+    is_lost(&lease).await;
     held_up.release();
     // It comes after the reply that was held up, on the same connection.
     let resource = name("other");
