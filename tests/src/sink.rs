@@ -8,22 +8,26 @@ use coord_fanout::{
 };
 use tokio::time::Instant;
 
-/// Hands every batch that is enqueued to `put`, which says what becomes of it.
+type Put = dyn Fn(&[Message]) -> Result<Vec<Enqueued>> + Send + Sync;
+
+/// Hands every batch that is enqueued to a closure, which says what becomes of it.
 ///
 /// It suppresses nothing, so a test sees every repetition.
-pub struct Sink<F> {
+pub struct Sink {
     name: Name,
-    put: F,
+    put: Box<Put>,
 }
 
-impl<F> Sink<F>
-where
-    F: Fn(&[Message]) -> Result<Vec<Enqueued>>,
-{
+impl Sink {
     /// A sink into `put`.
-    pub fn new(put: F) -> Self {
-        let name = Name::new("sink").expect("it is not empty");
-        Self { name, put }
+    pub fn new<F>(put: F) -> Self
+    where
+        F: Fn(&[Message]) -> Result<Vec<Enqueued>> + Send + Sync + 'static,
+    {
+        Self {
+            name: Name::new("sink").expect("it is not empty"),
+            put: Box::new(put),
+        }
     }
 }
 
@@ -31,10 +35,7 @@ fn one_way<T>() -> Result<T> {
     Err(Error::invalid("nothing comes out of a sink"))
 }
 
-impl<F> Queue for Sink<F>
-where
-    F: Fn(&[Message]) -> Result<Vec<Enqueued>> + Send + Sync + 'static,
-{
+impl Queue for Sink {
     fn name(&self) -> &Name {
         &self.name
     }

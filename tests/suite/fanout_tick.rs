@@ -101,12 +101,12 @@ struct Book {
 
 impl Book {
     /// A queue that writes into this book.
-    fn sink(&self) -> Arc<Sink<impl Fn(&[Message]) -> coord_core::Result<Vec<Enqueued>> + use<>>> {
+    fn sink(&self) -> Sink {
         let book = self.clone();
-        Arc::new(Sink::new(move |messages: &[Message]| {
+        Sink::new(move |messages: &[Message]| {
             book.write(messages);
             Ok(vec![Enqueued::Added; messages.len()])
-        }))
+        })
     }
 
     fn write(&self, messages: &[Message]) {
@@ -145,9 +145,12 @@ impl Book {
                 written.changed().await.expect("the book holds the sender");
             }
         };
-        if tokio::time::timeout(SOON, filled).await.is_err() {
-            panic!("not within {SOON:?}: {what}; there is {:?}", self.ids());
-        }
+        let filled = tokio::time::timeout(SOON, filled).await;
+        assert!(
+            filled.is_ok(),
+            "not within {SOON:?}: {what}; there is {:?}",
+            self.ids()
+        );
     }
 }
 

@@ -13,7 +13,6 @@
 
 use std::num::NonZeroU8;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use coord_core::{Name, Ttl};
@@ -72,7 +71,7 @@ async fn main() -> coord_core::Result<()> {
         beside.spawn(tell(end));
     }
     let listed = move || std::future::ready(Ok(orgs.clone()));
-    let ticker = Ticker::new(&redis, Arc::new(queue), vec![job], listed)?;
+    let ticker = Ticker::new(&redis, queue, vec![job], listed)?;
     ticker.run(heard(hears, |said| said.stop)).await;
     redis.shutdown(Duration::from_secs(5)).await?;
     println!("stopped");

@@ -61,12 +61,12 @@ async fn a_record_that_is_due_at_every_tick_is_handed_out_once_a_window() {
     let url = need!(shared_redis_url().await);
     let redis = connect(&url, &prefix()).await;
     let options = QueueOptions::default();
-    let queue = Arc::new(StreamQueue::new(&redis, name("records"), options));
+    let queue = StreamQueue::new(&redis, name("records"), options);
     let scan = |_: Tick, records: Records| async move { records.send(record(1)).await };
     let job = Job::scan(name("windowed"), every(PERIOD), scan);
     let listed = || std::future::ready(Ok(orgs(1)));
     coord_tests::recorder::recorder();
-    let ticker = Ticker::new(&redis, Arc::clone(&queue), vec![job], listed).expect("one job");
+    let ticker = Ticker::new(&redis, queue.clone(), vec![job], listed).expect("one job");
     let mut nodes = JoinSet::new();
 
     nodes.spawn(ticker.run(std::future::pending()));
@@ -75,7 +75,7 @@ async fn a_record_that_is_due_at_every_tick_is_handed_out_once_a_window() {
         .events("fanout.tick.suppressed", &suppressed, 2, SOON)
         .await;
 
-    let depth = coord_fanout::Queue::depth(&*queue)
+    let depth = coord_fanout::Queue::depth(&queue)
         .await
         .expect("the server is there");
     assert_eq!(depth.open(), 1);
@@ -249,7 +249,7 @@ async fn a_queue_that_is_away_for_a_moment_costs_no_scan() {
     });
     let listed = || std::future::ready(Ok(orgs(1)));
     coord_tests::recorder::recorder();
-    let ticker = Ticker::new(&redis, Arc::new(queue), vec![job], listed).expect("one job");
+    let ticker = Ticker::new(&redis, queue, vec![job], listed).expect("one job");
     let mut nodes = JoinSet::new();
 
     nodes.spawn(ticker.run(std::future::pending()));
