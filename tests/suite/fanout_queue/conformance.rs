@@ -12,7 +12,7 @@ pub(super) mod messages;
 const VISIBILITY: Duration = Duration::from_secs(2);
 
 /// For what must outlast a machine that is busy with other tests.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 /// Whether something is there now.
 const NOW: Duration = Duration::ZERO;

@@ -20,7 +20,7 @@ use super::{
 };
 
 const VISIBILITY: Duration = Duration::from_secs(2);
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 /// One queue, seen through a proxy and past it.
 struct Sides {
@@ -93,18 +93,21 @@ async fn a_handler_that_blocks_its_runtime_keeps_its_delivery() {
     assert_eq!(queue.depth().await.expect("there").open(), 0, "completed");
 }
 
+/// Says that it was dropped.
+struct Tell(Arc<Notify>);
+
+impl Drop for Tell {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
 #[tokio::test]
 async fn a_handler_whose_delivery_is_lost_is_dropped() {
     let sides = need!(sides(VISIBILITY).await);
     enqueue(&sides.past, &[message("a")]).await;
     let (started, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
 
-    struct Tell(Arc<Notify>);
-    impl Drop for Tell {
-        fn drop(&mut self) {
-            self.0.notify_one();
-        }
-    }
     let shared = (Arc::clone(&started), Arc::clone(&dropped));
     let handler = move |_| {
         let (started, dropped) = shared.clone();
@@ -124,7 +127,7 @@ async fn a_handler_whose_delivery_is_lost_is_dropped() {
         sides.past.complete(&taken_over).await.expect("it is ours");
     };
     let ended = Consumer::new(sides.through.clone())
-        .run(handler, fault)
+        .run(handler, Box::pin(fault))
         .await;
 
     ended.expect("a clean end");
@@ -136,21 +139,21 @@ async fn a_consumer_rides_out_an_outage() {
     const COUNT: usize = 60;
     let sides = need!(sides(VISIBILITY).await);
     enqueue(&sides.past, &messages(0..COUNT)).await;
-    let handled = Arc::new(Mutex::new(BTreeSet::new()));
+    let done = Arc::new(Mutex::new(BTreeSet::new()));
 
-    let handling = Arc::clone(&handled);
+    let shared = Arc::clone(&done);
     let handler = move |delivery: Arc<Delivery>| {
-        let handled = Arc::clone(&handling);
+        let done = Arc::clone(&shared);
         async move {
             tokio::time::sleep(Duration::from_millis(20)).await;
             let id = delivery.message.id.as_str().to_owned();
-            handled.lock().expect("no panic").insert(id);
+            done.lock().expect("no panic").insert(id);
             Ok(())
         }
     };
     let fault = async {
         eventually(SOON, "some are handled", || async {
-            handled.lock().expect("no panic").len() > 10
+            done.lock().expect("no panic").len() > 10
         })
         .await;
         sides.proxy.refuse().await;
@@ -163,11 +166,11 @@ async fn a_consumer_rides_out_an_outage() {
         .await;
     };
     let ended = Consumer::new(sides.through.clone())
-        .run(handler, fault)
+        .run(handler, Box::pin(fault))
         .await;
 
     ended.expect("a clean end");
-    assert_eq!(handled.lock().expect("no panic").len(), COUNT);
+    assert_eq!(done.lock().expect("no panic").len(), COUNT);
 }
 
 #[tokio::test]
@@ -181,9 +184,9 @@ async fn what_arrives_after_the_shutdown_is_handed_back_without_an_attempt() {
         std::future::ready(Ok(()))
     };
     let mut given = sides.proxy.hold_reply("XREADGROUP");
-    let (late, shut_down) = oneshot::channel::<()>();
+    let (late, stop) = oneshot::channel::<()>();
     let shutdown = async {
-        shut_down.await.expect("the other side tells");
+        stop.await.expect("the other side tells");
     };
     let (ended, ()) = tokio::join!(
         Consumer::new(sides.through.clone()).run(handler, shutdown),

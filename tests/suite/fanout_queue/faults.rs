@@ -18,7 +18,7 @@ use super::{
 const VISIBILITY: Duration = Duration::from_millis(2017);
 const VISIBILITY_MS: &str = "2017";
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 /// A queue that is reached through a proxy, and knows its scripts.
 struct Faulty {

@@ -15,7 +15,7 @@ use super::{
     next, open, receive, visibility,
 };
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 const SHORT: Duration = Duration::from_millis(300);
 
 async fn queue(options: QueueOptions) -> Result<StreamQueue, Missing> {

@@ -172,7 +172,7 @@ async fn a_backlog_that_grew_while_no_consumer_lived_is_drained() {
         .collect();
 
     let outcomes = enqueue(&fleet.queue, &backlog).await;
-    assert_eq!(outcomes, [Enqueued::Added; COUNT]);
+    assert_eq!(outcomes, vec![Enqueued::Added; COUNT]);
     let mut nodes = Vec::new();
     for _ in 0..3 {
         nodes.push(fleet.node(Duration::ZERO).await);

@@ -18,7 +18,7 @@ use super::{
 };
 
 const VISIBILITY: Duration = Duration::from_secs(1);
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 async fn queue(options: QueueOptions) -> Result<StreamQueue, Missing> {
     Ok(open(&connect(&shared_redis_url().await?).await, options))
@@ -225,7 +225,9 @@ async fn an_outage_beyond_the_visibility_is_reported_by_whoever_it_meets() {
             .events("fanout.queue.handled", &about, 2, SOON)
             .await;
     };
-    let ended = Consumer::new(queue.clone()).run(handler, outage).await;
+    let ended = Consumer::new(queue.clone())
+        .run(handler, Box::pin(outage))
+        .await;
 
     ended.expect("it recovered");
 }

@@ -103,6 +103,7 @@ pub(crate) async fn four_consumers_with_failures_keep_every_group_in_order(backe
         ended.expect("no panic").expect("a clean shutdown");
     }
 
+    assert_eq!(queue.depth().await.expect("the queue is there").open(), 0);
     let order = seen.order.lock().expect("no handler panics here");
     for group in 0..GROUPS {
         let expected: Vec<_> = (0..EACH)
@@ -110,7 +111,6 @@ pub(crate) async fn four_consumers_with_failures_keep_every_group_in_order(backe
             .collect();
         assert_eq!(order[&group.to_string()], expected);
     }
-    assert_eq!(queue.depth().await.expect("the queue is there").open(), 0);
 }
 
 pub(crate) async fn a_consumer_retries_what_fails_and_what_panics(backend: &impl Backend) {
@@ -123,16 +123,15 @@ pub(crate) async fn a_consumer_retries_what_fails_and_what_panics(backend: &impl
     enqueue(&queue, &["fails", "panics", "never", "dies"].map(message)).await;
     let seen = Arc::new(Seen::default());
 
-    let handled = Arc::clone(&seen);
+    let shared = Arc::clone(&seen);
     let handler = move |delivery: Arc<Delivery>| {
-        let seen = Arc::clone(&handled);
+        let seen = Arc::clone(&shared);
         async move {
             match (delivery.message.id.as_str(), delivery.attempt) {
                 ("fails", 1) => return Err(Failure::new("once")),
                 ("fails", 2) => return Err(Failure::new("twice").after(Duration::from_millis(1))),
-                ("panics", 1) => panic!("out of cheese"),
+                ("panics", 1) | ("dies", _) => panic!("out of cheese"),
                 ("never", _) => return Err(Failure::permanent("no such customer")),
-                ("dies", _) => panic!("out of cheese"),
                 (id, attempt) => seen.add(id, &attempt.to_string()),
             }
             Ok(())
@@ -173,9 +172,9 @@ pub(crate) async fn a_consumer_runs_no_more_handlers_at_once_than_it_may(backend
     let seen = Arc::new(Seen::default());
     let running = Arc::new(Mutex::new((0, 0)));
 
-    let (handled, counted) = (Arc::clone(&seen), Arc::clone(&running));
+    let shared = (Arc::clone(&seen), Arc::clone(&running));
     let handler = move |delivery: Arc<Delivery>| {
-        let (seen, running) = (Arc::clone(&handled), Arc::clone(&counted));
+        let (seen, running) = shared.clone();
         async move {
             {
                 let mut running = running.lock().expect("no handler panics here");
@@ -202,9 +201,9 @@ pub(crate) async fn a_handler_may_take_longer_than_the_visibility(backend: &impl
     enqueue(&queue, &[message("a")]).await;
     let seen = Arc::new(Seen::default());
 
-    let handled = Arc::clone(&seen);
+    let shared = Arc::clone(&seen);
     let handler = move |delivery: Arc<Delivery>| {
-        let seen = Arc::clone(&handled);
+        let seen = Arc::clone(&shared);
         async move {
             tokio::time::sleep(VISIBILITY * 3).await;
             seen.add("", &delivery.attempt.to_string());
