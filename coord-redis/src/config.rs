@@ -73,6 +73,9 @@ const SENTINEL_PASSWORD: Variable = Variable {
     about: "The password at the sentinels, where they have one.",
 };
 
+/// Below this no round trip fits in, and a health check would be a flood.
+const SHORTEST: Duration = Duration::from_millis(1);
+
 /// Where the server is and how to talk to it.
 ///
 /// ```
@@ -180,6 +183,21 @@ impl Config {
         Ok(config)
     }
 
+    /// That every span of time is one in which something can happen.
+    pub(crate) fn check(&self) -> Result<()> {
+        let spans = [
+            ("deadline", self.deadline),
+            ("connect timeout", self.connect_timeout),
+            ("ping interval", self.ping_interval),
+        ];
+        match spans.into_iter().find(|(_, span)| *span < SHORTEST) {
+            Some((name, span)) => Err(Error::invalid(format!(
+                "the {name} of redis is {span:?}, but must be {SHORTEST:?} or more"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// What all keys start with; `coord` by default.
     ///
     /// # Errors
@@ -240,6 +258,19 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_span_in_which_nothing_can_happen_is_invalid() {
+        let config = |interval| {
+            let config = Config::from_url("redis://h").expect("valid");
+            config.ping_interval(interval).check()
+        };
+
+        assert!(config(Duration::from_millis(1)).is_ok());
+        let error = config(Duration::ZERO).expect_err("a flood of checks");
+        assert_eq!(error.kind(), coord_core::ErrorKind::Invalid);
+        assert!(error.message().contains("ping interval"), "{error}");
+    }
 
     #[test]
     fn settings_from_the_environment_carry_units_and_name_what_is_wrong() {
