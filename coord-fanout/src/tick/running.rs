@@ -239,8 +239,10 @@ impl<Q: Queue> Running<Q> {
         let times = (upto, seat.horizon(heard.told));
         let over = last.map(|last| passed_over(&seat.job.timing, last, &cover, times));
         let newest = cover.last().copied().unwrap_or(upto);
+        // A tenant's very first run, at once, is not late.
+        let late = last.map(|_| heard.told.since(newest.plus(ask.shift)));
         Signal::TickFired {
-            late_ms: heard.told.since(newest.plus(ask.shift)),
+            late_ms: late.unwrap_or_default(),
             job_type: seat.job.name.clone(),
             org: id.1.clone(),
             instant: Detail::new(newest),

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use coord_core::{Error, Result};
-use coord_fanout::{CatchUp, FirstRun, QueueOptions, Records, StreamQueue, Tick};
+use coord_fanout::{FirstRun, QueueOptions, Records, StreamQueue, Tick};
 use coord_tests::need;
 use coord_tests::need::shared_redis_url;
 use coord_tests::recorder::{Event, recorder};
@@ -84,6 +84,28 @@ async fn a_record_that_is_due_at_every_tick_is_handed_out_once_a_window() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_id_stands_in_the_way_of_later_ticks_for_the_window_only() {
+    let url = need!(shared_redis_url().await);
+    let redis = connect(&url, &prefix()).await;
+    let options = QueueOptions::default().window(PERIOD * 3 / 2);
+    let queue = StreamQueue::new(&redis, name("records"), options.expect("in range"));
+    let scan = |_: Tick, records: Records| async move { records.send(record(1)).await };
+    let job = Job::scan(name("reopened"), every(PERIOD), scan);
+    let listed = || std::future::ready(Ok(orgs(1)));
+    recorder();
+    let ticker = Ticker::new(&redis, queue, vec![job], listed).expect("one job");
+    let mut nodes = JoinSet::new();
+
+    nodes.spawn(ticker.run(std::future::pending()));
+
+    // Nobody consumes: what was enqueued before is still there.
+    let added = [("job_type", "reopened"), ("added", "1")];
+    recorder()
+        .events("fanout.tick.finished", &added, 3, SOON)
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_scan_that_fails_or_panics_is_tried_again_after_a_pause() {
     let url = need!(shared_redis_url().await);
     let (book, prefix, mut nodes) = (Book::default(), prefix(), Nodes::new());
@@ -112,12 +134,15 @@ async fn a_scan_that_fails_or_panics_is_tried_again_after_a_pause() {
     }
     event("fanout.tick.scan_failed", "failing").await;
     let key = lock(&redis, "failing", "org-0");
-    let pause = get(&redis, &key).await;
+    coord_tests::wait::eventually(SOON, "the tick pauses", || async {
+        let pause = get(&redis, &key).await;
+        pause.is_some_and(|pause| pause.starts_with("pause:"))
+    })
+    .await;
     event("fanout.tick.finished", "failing").await;
     let took = start.elapsed();
     nodes.stop().await;
 
-    assert!(pause.is_none_or(|pause| pause.starts_with("pause:")));
     assert_eq!(scans.load(Ordering::SeqCst), 3);
     assert!(
         took >= Duration::from_secs(2),
@@ -318,25 +343,37 @@ async fn something_foreign_is_left_alone_and_does_not_hold_up_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_last_tick_in_the_future_is_reported_and_waited_for() {
+async fn a_last_tick_in_the_future_is_reported_and_waited_for_until_somebody_removes_it() {
     let url = need!(shared_redis_url().await);
     let (book, prefix, mut nodes) = (Book::default(), prefix(), Nodes::new());
     let redis = connect(&url, &prefix).await;
     let last = lock(&redis, "ahead", "org-0").part("last_tick");
     let ahead = server_ms(&redis).await + 3_600_000;
     set(&redis, &last, &ahead.to_string()).await;
-    let job = message_job("ahead", PERIOD).catch_up(CatchUp::Last);
 
-    nodes.start(
-        &redis,
-        &book,
-        vec![job, message_job("beside", PERIOD)],
-        orgs(1),
-    );
+    let jobs = vec![message_job("ahead", PERIOD), message_job("beside", PERIOD)];
+    nodes.start(&redis, &book, jobs, orgs(1));
     event("fanout.tick.ahead", "ahead").await;
-    let beside = |book: &Book| book.ids().len() >= 3;
-    book.until("the other job ticks", beside).await;
-    nodes.stop().await;
+    let ticks = |who| move |book: &Book| book.instants().get(who).is_some_and(|all| all.len() > 2);
+    book.until("the other job ticks", ticks("beside:org-0"))
+        .await;
+    assert!(!book.instants().contains_key("ahead:org-0"));
 
-    assert!(book.instants().keys().all(|who| who == "beside:org-0"));
+    redis
+        .run(&Command::new("DEL").key(&last))
+        .await
+        .expect("the server is there");
+    // A node looks again twice a minute.
+    let twice = async {
+        while !ticks("ahead:org-0")(&book) {
+            book.written
+                .subscribe()
+                .changed()
+                .await
+                .expect("the book holds the sender");
+        }
+    };
+    let twice = tokio::time::timeout(3 * SOON, twice).await;
+    twice.expect("it ticks again");
+    nodes.stop().await;
 }
