@@ -95,6 +95,34 @@ async fn a_node_killed_in_the_middle_of_its_batch_loses_nothing() {
 }
 
 #[tokio::test]
+async fn a_node_that_stands_still_loses_its_messages_to_the_others_and_does_no_harm_later() {
+    const COUNT: usize = 40;
+    let fleet = need!(Fleet::start().await);
+    let mut paused = fleet.node(Duration::from_secs(1)).await;
+    enqueue(&fleet.queue, &messages(0..COUNT)).await;
+    paused.line_starting("started", SOON).await;
+
+    paused.pause().await;
+    let (started, handled) = (said(&paused, "started "), said(&paused, "handled "));
+    let other = fleet.node(Duration::from_millis(10)).await;
+    fleet.becomes_empty().await;
+    let by_other = said(&other, "handled ");
+    drop(other);
+    paused.resume().await;
+    enqueue(&fleet.queue, &[message("later")]).await;
+    fleet.becomes_empty().await;
+    paused.terminate();
+
+    assert_eq!(paused.wait(SOON).await, Some(Exit::Code(0)));
+    let in_hand: BTreeSet<_> = started.difference(&handled).cloned().collect();
+    assert!(in_hand.is_subset(&by_other), "{in_hand:?}");
+    assert_eq!(by_other.union(&handled).count(), COUNT);
+    assert!(said(&paused, "handled ").contains("later"));
+    let depth = fleet.queue.depth().await.expect("there");
+    assert_eq!((depth.open(), depth.dead), (0, 0));
+}
+
+#[tokio::test]
 async fn groups_keep_their_order_over_the_death_of_a_node() {
     const EACH: usize = 15;
     let fleet = need!(Fleet::start().await);
