@@ -72,7 +72,6 @@ impl Place {
 #[derive(Debug, Clone)]
 pub(crate) struct Ask {
     pub(crate) place: Place,
-    pub(crate) token: ClaimToken,
     pub(crate) ttl: Ttl,
     pub(crate) last: Option<TickTime>,
     pub(crate) first_run: FirstRun,
@@ -109,15 +108,15 @@ pub(crate) enum Answer {
 pub(crate) async fn claim(
     redis: &Redis,
     owner: &str,
-    asks: &[&Ask],
+    asks: &[(&Ask, &ClaimToken)],
     receipt: &coord_redis::Receipt,
 ) -> Result<(TickTime, Vec<Answer>)> {
     let keys: Vec<_> = asks
         .iter()
-        .flat_map(|ask| [&ask.place.lock, &ask.place.record, &ask.place.last])
+        .flat_map(|(ask, _)| [&ask.place.lock, &ask.place.record, &ask.place.last])
         .collect();
     let claim = CLAIM.call(&keys).arg(owner).arg(LAST_TICK_KEPT_MS);
-    let claim = asks.iter().fold(claim, |claim, ask| arguments(claim, ask));
+    let claim = asks.iter().fold(claim, arguments);
     let reply = redis.run(&claim.idempotent().receipt(receipt)).await?;
     let mut replies = reply.list()?.into_iter();
     let now = replies.next().ok_or_else(|| unexpected("no time"))?.int()?;
@@ -128,14 +127,14 @@ pub(crate) async fn claim(
     Ok((TickTime::from_millis(now), answers))
 }
 
-fn arguments(claim: Command, ask: &Ask) -> Command {
+fn arguments(claim: Command, (ask, token): &(&Ask, &ClaimToken)) -> Command {
     let (upto, cover) = match &ask.due {
         Some(due) => (due.upto.as_millis().to_string(), due.cover.as_slice()),
         None => (String::new(), [].as_slice()),
     };
     let known = ask.last.map(|last| last.as_millis().to_string());
     let claim = claim
-        .arg(ask.token.as_str())
+        .arg(token.as_str())
         .arg(ask.ttl.as_millis())
         .arg(known.unwrap_or_default())
         .arg(match ask.first_run {

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use coord_core::{Backoff, Name};
-use coord_redis::Redis;
+use coord_core::{KeySpace, Name};
 use tokio::time::Instant;
 
 use super::clock::Clock;
@@ -27,9 +26,6 @@ const LOOKS_PER_TTL: u32 = 3;
 /// Not sooner, also where a lease is about to end: each look is a call.
 const SOONEST: Duration = Duration::from_millis(10);
 
-/// After a claim that failed.
-const AGAIN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
-
 /// What is foreign stays foreign until somebody removes it.
 const FOREIGN: Duration = Duration::from_mins(1);
 
@@ -48,7 +44,7 @@ pub(crate) struct Seat {
     /// A claim whose outcome is unknown.
     claim: Option<Claim>,
     /// Claims that failed in a row.
-    errors: u32,
+    pub(crate) errors: u32,
     /// Scans that failed in a row.
     pub(crate) failures: u32,
     /// When it is looked at next; nothing while it is asked for, or runs.
@@ -74,16 +70,16 @@ impl Seat {
     }
 }
 
-/// A part of a claim on its way.
-pub(crate) struct Asked {
+/// What is to be asked for a tenant, with the claim of an earlier attempt whose outcome is unknown.
+pub(crate) struct Wanted {
     pub(crate) id: Id,
     pub(crate) ask: Ask,
-    pub(crate) claim: Claim,
+    pub(crate) claim: Option<Claim>,
 }
 
 /// All tenants of all jobs.
 pub(crate) struct Roster {
-    redis: Redis,
+    keys: KeySpace,
     jobs: Vec<Arc<Job>>,
     seats: BTreeMap<Id, Seat>,
     wakes: BTreeSet<(Instant, Id)>,
@@ -91,9 +87,9 @@ pub(crate) struct Roster {
 }
 
 impl Roster {
-    pub(crate) fn new(redis: &Redis, jobs: Vec<Arc<Job>>) -> Self {
+    pub(crate) fn new(keys: KeySpace, jobs: Vec<Arc<Job>>) -> Self {
         Self {
-            redis: redis.clone(),
+            keys,
             jobs,
             seats: BTreeMap::new(),
             wakes: BTreeSet::new(),
@@ -113,7 +109,7 @@ impl Roster {
                 seats.entry(id.clone()).or_insert_with(|| {
                     self.wakes.insert((now, id));
                     Seat {
-                        place: Place::new(self.redis.keys(), &job.name, org),
+                        place: Place::new(&self.keys, &job.name, org),
                         shift: due::jitter(&job.name, org, job.timing.spread),
                         job: Arc::clone(job),
                         last: None,
@@ -137,10 +133,10 @@ impl Roster {
         self.wakes.first().map(|(wake, _)| *wake)
     }
 
-    /// Up to `most` claims that are to be sent at `now`.
-    pub(crate) fn take(&mut self, now: Instant, most: usize) -> Vec<Asked> {
-        let mut asked = Vec::new();
-        while asked.len() < most {
+    /// What is to be asked at `now`, for up to `most` tenants.
+    pub(crate) fn take(&mut self, now: Instant, most: usize) -> Vec<Wanted> {
+        let mut wanted = Vec::new();
+        while wanted.len() < most {
             let Some((wake, _)) = self.wakes.first() else {
                 break;
             };
@@ -159,24 +155,20 @@ impl Roster {
                 self.rest(&id, now);
                 continue;
             }
-            let claim = seat.claim.take();
-            let claim =
-                claim.unwrap_or_else(|| Claim::new(&self.redis, &seat.place, seat.job.lease));
-            asked.push(Asked {
+            wanted.push(Wanted {
                 ask: Ask {
                     place: seat.place.clone(),
-                    token: claim.token.clone(),
                     ttl: seat.job.lease,
                     last: seat.last,
                     first_run: seat.job.timing.first_run,
                     shift: seat.shift,
                     due,
                 },
-                claim,
+                claim: seat.claim.take(),
                 id,
             });
         }
-        asked
+        wanted
     }
 
     /// Takes note of an answer to what `due` asked for, and when to look again.
@@ -214,15 +206,13 @@ impl Roster {
         }
     }
 
-    /// Takes note that the outcome of a claim is unknown.
-    pub(crate) fn unanswered(&mut self, id: &Id, claim: Claim, now: Instant) {
-        let Some(seat) = self.seats.get_mut(id) else {
-            return;
-        };
-        seat.claim = Some(claim);
-        let again = now + AGAIN.jittered(seat.errors);
-        seat.errors = seat.errors.saturating_add(1);
-        self.wake(id, again);
+    /// Takes note that a claim failed; it is repeated at `again`, as the same one.
+    pub(crate) fn failed(&mut self, id: &Id, claim: Claim, again: Instant) {
+        if let Some(seat) = self.seats.get_mut(id) {
+            seat.claim = Some(claim);
+            seat.errors = seat.errors.saturating_add(1);
+            self.wake(id, again);
+        }
     }
 
     /// Takes note how a tick ended.
@@ -266,3 +256,6 @@ impl Roster {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

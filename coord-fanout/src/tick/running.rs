@@ -13,9 +13,10 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
 use super::due::passed_over;
-use super::place::{Answer, claim};
-use super::roster::{Asked, Id, Roster, Seat};
+use super::place::{Answer, Ask, claim};
+use super::roster::{Id, Roster, Seat, Wanted};
 use super::scan::{End, Run, pass_over, unpanicked};
+use super::turn::Claim;
 use super::{Listing, Ticker};
 use crate::job::Tick;
 use crate::queue::Queue;
@@ -24,6 +25,9 @@ use crate::signals::Signal;
 
 /// Claims in one script: it holds up the server for well under a millisecond.
 const CLAIMS: usize = 64;
+
+/// After a claim that failed.
+const CLAIM_AGAIN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
 
 /// Between two attempts to list the tenants.
 const ORGS_AGAIN: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
@@ -36,6 +40,13 @@ enum Event {
     Orgs(Result<Vec<Name>>),
     Answered(Vec<Asked>, Result<Vec<Answer>>, Heard),
     Ended(Id, End),
+}
+
+/// A part of a claim on its way.
+struct Asked {
+    id: Id,
+    ask: Ask,
+    claim: Claim,
 }
 
 /// When a call was sent and answered, and the server's time in the answer.
@@ -74,7 +85,7 @@ impl<Q: Queue> Running<Q> {
         Self {
             leases: Leases::new(&ticker.redis),
             owner: owner.encode().into(),
-            roster: Roster::new(&ticker.redis, ticker.jobs.clone()),
+            roster: Roster::new(ticker.redis.keys().clone(), ticker.jobs.clone()),
             tasks: JoinSet::new(),
             taken: 0,
             orgs_at: Some(Instant::now()),
@@ -104,16 +115,18 @@ impl<Q: Queue> Running<Q> {
             self.listing = Some(self.tasks.spawn(listing));
         }
         let free = self.ticker.scans.get() - self.taken;
-        let asked = self.roster.take(now, free.min(CLAIMS));
-        self.taken += asked.len();
+        let wanted = self.roster.take(now, free.min(CLAIMS));
+        self.taken += wanted.len();
+        let redis = &self.ticker.redis;
         let mut slots = BTreeMap::<_, Vec<_>>::new();
-        for asked in asked {
-            let slot = self.ticker.redis.slot(&asked.ask.place.lock);
-            slots.entry(slot).or_default().push(asked);
+        for Wanted { id, ask, claim } in wanted {
+            let claim = claim.unwrap_or_else(|| Claim::new(redis, &ask.place, ask.ttl));
+            let slot = slots.entry(redis.slot(&ask.place.lock)).or_default();
+            slot.push(Asked { id, ask, claim });
         }
         for asked in slots.into_values() {
-            let (redis, owner) = (self.ticker.redis.clone(), Arc::clone(&self.owner));
-            self.tasks.spawn(ask(redis, owner, asked));
+            self.tasks
+                .spawn(ask(redis.clone(), Arc::clone(&self.owner), asked));
         }
     }
 
@@ -194,8 +207,9 @@ impl<Q: Queue> Running<Q> {
                 .emit();
                 for mut asked in asked {
                     asked.claim.failed(&error);
-                    let failed_at = heard.received_at;
-                    self.roster.unanswered(&asked.id, asked.claim, failed_at);
+                    let errors = self.roster.seat(&asked.id).map_or(0, |seat| seat.errors);
+                    let again = heard.received_at + CLAIM_AGAIN.jittered(errors);
+                    self.roster.failed(&asked.id, asked.claim, again);
                 }
             }
         }
@@ -299,7 +313,10 @@ async fn ask(redis: Redis, owner: Arc<str>, mut asked: Vec<Asked>) -> Event {
     for asked in &mut asked {
         asked.claim.sends(&receipt);
     }
-    let asks: Vec<_> = asked.iter().map(|asked| &asked.ask).collect();
+    let asks: Vec<_> = asked
+        .iter()
+        .map(|asked| (&asked.ask, &asked.claim.token))
+        .collect();
     let sent_at = Instant::now();
     let (told, answers) = match claim(&redis, &owner, &asks, &receipt).await {
         Ok((told, answers)) => (told, Ok(answers)),
