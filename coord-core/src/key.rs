@@ -135,6 +135,11 @@ impl KeySpace {
         Pattern(text)
     }
 
+    /// The pattern of all keys of this space and of its tenants, whatever their kind.
+    pub fn everything(&self) -> Pattern {
+        Pattern(format!("{}:{{*", self.prefix))
+    }
+
     /// The names in `key` if this space made it for `kind` (and it is no part beside one).
     pub fn names(&self, kind: &'static str, key: &str) -> Option<Vec<Name>> {
         let opened = self.opened(kind);
@@ -169,6 +174,15 @@ impl Key {
     pub fn part(&self, part: &'static str) -> Self {
         debug_assert!(encode(part) == part, "a part is a plain word: {part}");
         Self(format!("{}:{part}", self.0).into())
+    }
+
+    /// The key beside this one, in the same slot, that holds `part` of it for `name`.
+    #[must_use]
+    pub fn part_for(&self, part: &'static str, name: &Name) -> Self {
+        let mut text = String::from(self.part(part).as_str());
+        text.push(':');
+        push_encoded(&mut text, name.as_str());
+        Self(text.into())
     }
 
     /// The pub/sub channel of this key. Pub/sub knows no databases, so the number is in the name.
@@ -320,6 +334,9 @@ mod tests {
 
         assert_eq!(key.part("wake").hash_tag(), key.hash_tag());
         assert_eq!(key.part("wake").channel(3).hash_tag(), key.hash_tag());
+        let of = |text| key.part_for("seen", &name(text));
+        assert_eq!(of("{b}:c").as_str(), "app:test:{lock:a}:seen:%7Bb%7D%3Ac");
+        assert_eq!(of("{b}:c").hash_tag(), key.hash_tag());
         assert_ne!(key.channel(0), key.channel(1));
     }
 

@@ -33,6 +33,10 @@
 //! | [`Backoff`] | how long to wait before the next attempt |
 //! | [`Env`], [`Variable`] | settings from the environment |
 //! | [`signals`], [`declare!`], [`labels!`] | what may be emitted, and who is told |
+//!
+//! # Features
+//! `contract`, off by default: renders what operators get from declared signals and checks it, for
+//! tests and CI.
 
 mod backoff;
 mod env;

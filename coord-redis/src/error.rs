@@ -55,6 +55,8 @@ pub(crate) fn failure(error: &RedisError, scripted: bool) -> Failure {
         "NOREPLICAS" => Failure::Refused(Refusal::NoReplicas),
         "MISCONF" => Failure::Refused(Refusal::NotPersisting),
         "NOPERM" => Failure::Refused(Refusal::NotPermitted),
+        // The stream's consumer group is gone, or a blocked call was sent away: nothing was read.
+        "NOGROUP" | "UNBLOCKED" if !scripted => Failure::Final(ErrorKind::Unavailable),
         "NOAUTH" | "WRONGPASS" | "CROSSSLOT" | "NOPROTO" => Failure::Final(ErrorKind::Invalid),
         "WRONGTYPE" => Failure::Final(ErrorKind::Corrupt),
         // A script may have written before it failed; a plain command that failed did nothing.

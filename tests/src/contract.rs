@@ -15,7 +15,12 @@ use coord_core::Variable;
 use coord_core::signals::{self, Alarm, Contract, Declaration, Finding, Observed};
 
 /// Every crate that emits, with its signals.
-pub const CRATES: &[(&str, &[Declaration])] = &[("coord-redis", coord_redis::SIGNALS)];
+pub const CRATES: &[(&str, &[Declaration])] = &[
+    ("coord-redis", coord_redis::SIGNALS),
+    ("coord-lease", coord_lease::SIGNALS),
+    ("coord-lock", coord_lock::SIGNALS),
+    ("coord-fanout", coord_fanout::SIGNALS),
+];
 
 /// Every crate that reads the environment, with its variables.
 pub const VARIABLES: &[(&str, &[Variable])] = &[("coord-redis", coord_redis::VARIABLES)];
@@ -43,6 +48,8 @@ pub struct Report {
     observed: usize,
     /// Which run that was.
     run: Option<String>,
+    /// How many of its processes saw any.
+    processes: usize,
 }
 
 impl fmt::Display for Report {
@@ -51,7 +58,11 @@ impl fmt::Display for Report {
             writeln!(formatter, "{finding}")?;
         }
         if let Some(run) = &self.run {
-            writeln!(formatter, "observed in {run}")?;
+            writeln!(
+                formatter,
+                "observed in {run}, processes: {}",
+                self.processes
+            )?;
         }
         let declarations = || CRATES.iter().flat_map(|(_, signals)| *signals);
         let (signals, reasons) = (
@@ -106,6 +117,7 @@ pub fn check(root: &Path, observed: &Path) -> io::Result<Report> {
     Ok(Report {
         findings,
         observed: run.as_ref().map_or(0, |run| run.keys.len()),
+        processes: run.as_ref().map_or(0, |run| run.processes),
         run: run.map(|run| run.name),
     })
 }
@@ -179,6 +191,7 @@ struct Run {
     /// Which run it was, for people.
     name: String,
     keys: BTreeSet<String>,
+    processes: usize,
 }
 
 impl Run {
@@ -197,11 +210,9 @@ impl Run {
             keys.extend(text.lines().map(str::to_owned));
         }
         Ok(last.map(|last| Self {
-            name: format!(
-                "the run that ended about {}, by {processes} processes",
-                humantime::format_rfc3339_seconds(last)
-            ),
+            name: format!("the run of {}", humantime::format_rfc3339_seconds(last)),
             keys,
+            processes,
         }))
     }
 }

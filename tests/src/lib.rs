@@ -5,13 +5,14 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | the shared Redis, and skipping what cannot be had | [`need`] |
+//! | the shared Redis, and skipping what cannot be had | [`mod@need`] |
 //! | an own Redis, Cluster or Sentinel group to break | [`servers`] |
 //! | a connection that breaks | [`proxy`] |
 //! | a node as a process of its own, to kill or to stop | [`process`] |
 //! | a fact that only another process knows | [`wait`] |
 //! | reading what a server answers | [`resp`] |
 //! | awaiting what a crate emits | [`recorder`] |
+//! | seeing what is enqueued | [`sink`] |
 //! | the observability contract of the workspace | [`contract`] |
 //!
 //! # Guarantees
@@ -31,6 +32,12 @@ pub mod proxy;
 pub mod recorder;
 pub mod resp;
 pub mod servers;
+pub mod sink;
 pub mod wait;
 
 pub use child::Exit;
+
+/// The examples of the front page, which compile or the tests are red.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct FrontPage;

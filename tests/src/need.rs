@@ -72,6 +72,7 @@ macro_rules! need {
 ///
 /// # Panics
 /// Where it is not.
+#[track_caller]
 pub fn fail_unless_skippable(missing: &Missing, place: &str) {
     assert!(
         env::is_on(env::ALLOW_SKIP),
@@ -120,6 +121,7 @@ fn record(file: &PathBuf, line: &str) {
 /// Safe.
 pub async fn shared_redis_url() -> Result<String, Missing> {
     static SHARED: OnceCell<RedisServer> = OnceCell::const_new();
+    crate::recorder::recorder();
     if let Some(url) = env::text(env::REDIS_URL) {
         return Ok(url);
     }

@@ -35,6 +35,7 @@ use tokio::{
 use crate::{child::between_forks, ports, wait};
 
 mod connection;
+mod framing;
 mod rules;
 
 use rules::{Action, Rules};
@@ -283,7 +284,8 @@ impl FaultProxy {
         self.shared.rules.hold(bytes.as_ref(), Action::HoldReply)
     }
 
-    /// Ends every fault: what is armed is disarmed, the port is open when this returns.
+    /// Ends every fault: what is armed is disarmed, the port is open when this returns. Only what
+    /// is held already waits for the release of its hold.
     ///
     /// After a hole that swallowed bytes all connections are cut first. Going on with them would
     /// take one answer for another, which no real network does.

@@ -9,7 +9,7 @@
 //! With the feature `docker` and `COORD_TEST_DOCKER=1`, a machine without a binary runs
 //! [`RedisServer`] as a container. TLS, loading servers, replicas, [`Cluster`] and [`Sentinel`]
 //! are missing there, because a container shares neither files nor loopback addresses with the
-//! test.
+//! test. Nor does a container end with a test process that is killed.
 
 mod admin;
 mod binary;

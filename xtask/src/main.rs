@@ -7,6 +7,7 @@
 mod apt;
 mod bench;
 mod contract;
+mod demo;
 mod docker;
 mod env;
 mod error;
@@ -44,6 +45,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    Demo(demo::Args),
     Test(test::Args),
     Bench(bench::Args),
     /// Check which crate may depend on which, and the source rules no compiler lint can hold.
@@ -76,6 +78,7 @@ fn run(task: &Task) -> Result<()> {
     let workspace = Workspace::find()?;
     let mut interrupts = Interrupts::install()?;
     match task {
+        Task::Demo(args) => demo::run(args, &workspace, &mut interrupts),
         Task::Test(args) => test::run(args, &workspace, &mut interrupts),
         Task::Bench(args) => bench::run(args, &workspace, &mut interrupts),
         Task::CheckLayers => layers::run(&workspace),

@@ -11,7 +11,7 @@ use crate::interrupt::Interrupts;
 use crate::server::RedisServer;
 use crate::workspace::Workspace;
 
-pub(crate) use redis::binary as redis_binary;
+pub(crate) use redis::{binary as redis_binary, server as redis_server};
 
 /// Lets the tests run though something they need is missing. Tests that need it then skip
 /// themselves, which they may not when this is not `1`.

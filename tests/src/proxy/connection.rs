@@ -1,4 +1,4 @@
-//! One connection: two readers that cut the bytes into frames, two writers that judge them.
+//! One connection: two readers that cut the bytes into pieces, two writers that judge them.
 
 use std::{
     collections::VecDeque,
@@ -18,12 +18,11 @@ use tokio::{
 
 use super::{
     Faults, Shared,
+    framing::{Framing, Piece},
     rules::{Action, Matched},
 };
-use crate::resp::frame::{self, Length};
-
-/// A frame and when it is due on the other side.
-type Frames = mpsc::UnboundedReceiver<(Instant, Vec<u8>)>;
+/// A piece and when it is due on the other side.
+type Pieces = mpsc::UnboundedReceiver<(Instant, Piece)>;
 
 /// Why a connection ends before its client closes it.
 enum End {
@@ -133,12 +132,12 @@ impl Link<'_> {
     async fn read(
         &self,
         mut from: OwnedReadHalf,
-        frames: mpsc::UnboundedSender<(Instant, Vec<u8>)>,
+        pieces: mpsc::UnboundedSender<(Instant, Piece)>,
         state: impl Fn(&Faults) -> (std::time::Duration, bool),
     ) -> Result<(), End> {
-        let mut bytes = Vec::new();
+        let mut framing = Framing::default();
         loop {
-            let read = from.read_buf(&mut bytes).await;
+            let read = from.read_buf(&mut framing.bytes).await;
             let (delay, hole) = state(&self.faults());
             match read {
                 Ok(0) | Err(_) if hole => {
@@ -150,8 +149,8 @@ impl Link<'_> {
                 read => read?,
             };
             let due = Instant::now() + delay;
-            while let Some(frame) = next_frame(&mut bytes) {
-                if frames.send((due, frame)).is_err() {
+            while let Some(piece) = framing.next() {
+                if pieces.send((due, piece)).is_err() {
                     return Err(End::Broken);
                 }
             }
@@ -160,14 +159,14 @@ impl Link<'_> {
 
     async fn write_requests(
         &self,
-        mut frames: Frames,
+        mut pieces: Pieces,
         mut server: OwnedWriteHalf,
     ) -> Result<(), End> {
-        while let Some((due, frame)) = frames.recv().await {
+        while let Some((due, piece)) = pieces.recv().await {
             tokio::time::sleep_until(due).await;
             let mut matched = None;
             if !self.swallows(|faults| faults.hole_up) {
-                matched = self.shared.rules.take(&frame);
+                matched = self.shared.rules.take(&piece.bytes);
             }
             match matched
                 .take_if(|matched| matches!(matched.action, Action::Cut | Action::HoldRequest))
@@ -181,10 +180,10 @@ impl Link<'_> {
             }
             let seen = matched.take_if(|matched| matched.action == Action::Pass);
             // In the queue before the server can answer.
-            if is_command(&frame) {
+            if piece.is_command() {
                 self.pending().push_back(matched);
             }
-            server.write_all(&frame).await?;
+            server.write_all(&piece.bytes).await?;
             if let Some(seen) = seen {
                 seen.done();
             }
@@ -194,12 +193,12 @@ impl Link<'_> {
 
     async fn write_replies(
         &self,
-        mut frames: Frames,
+        mut pieces: Pieces,
         mut client: OwnedWriteHalf,
     ) -> Result<(), End> {
-        while let Some((due, frame)) = frames.recv().await {
+        while let Some((due, piece)) = pieces.recv().await {
             tokio::time::sleep_until(due).await;
-            let matched = if is_push(&frame) {
+            let matched = if piece.is_push() {
                 None
             } else {
                 self.pending().pop_front().flatten()
@@ -212,7 +211,7 @@ impl Link<'_> {
                 None => {}
             }
             if !self.swallows(|faults| faults.hole_down) {
-                client.write_all(&frame).await?;
+                client.write_all(&piece.bytes).await?;
             }
         }
         Ok(())
@@ -230,21 +229,4 @@ impl Link<'_> {
     fn pending(&self) -> std::sync::MutexGuard<'_, VecDeque<Option<Matched>>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Takes the first frame off `bytes`, or all of them when they are not RESP.
-fn next_frame(bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
-    match frame::length(bytes) {
-        Length::Complete(length) => Some(bytes.drain(..length).collect()),
-        Length::Foreign => Some(std::mem::take(bytes)),
-        Length::Partial => None,
-    }
-}
-
-fn is_command(frame: &[u8]) -> bool {
-    frame.starts_with(b"*")
-}
-
-fn is_push(frame: &[u8]) -> bool {
-    frame.starts_with(b">")
 }

@@ -3,6 +3,7 @@
 use std::{
     pin::Pin,
     sync::{Mutex, PoisonError},
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -76,7 +77,7 @@ impl Rules {
             String::from_utf8_lossy(pattern)
         );
         Hold {
-            seen: Seen { what, seen },
+            seen: Seen::new(what, seen),
             release,
         }
     }
@@ -117,29 +118,27 @@ fn contains(text: &[u8], pattern: &[u8]) -> bool {
 /// Resolves to the request that was announced, once what was asked for has been done to it.
 ///
 /// Awaiting it fails the test after twenty seconds, or when the fault was healed away.
-pub struct Seen {
-    what: String,
-    seen: oneshot::Receiver<Vec<u8>>,
-}
+pub struct Seen(Pin<Box<dyn Future<Output = Vec<u8>> + Send>>);
 
-impl IntoFuture for Seen {
-    type Output = Vec<u8>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Vec<u8>> + Send>>;
-
-    fn into_future(mut self) -> Self::IntoFuture {
-        Box::pin(async move { self.wait().await })
+impl Seen {
+    fn new(what: String, seen: oneshot::Receiver<Vec<u8>>) -> Self {
+        Self(Box::pin(async move {
+            let Ok(seen) = tokio::time::timeout(SEEN_WITHIN, seen).await else {
+                panic!("not within {SEEN_WITHIN:?}: {what}")
+            };
+            let Ok(request) = seen else {
+                panic!("healed, or its connection ended, before the {what}")
+            };
+            request
+        }))
     }
 }
 
-impl Seen {
-    async fn wait(&mut self) -> Vec<u8> {
-        let Ok(seen) = tokio::time::timeout(SEEN_WITHIN, &mut self.seen).await else {
-            panic!("not within {SEEN_WITHIN:?}: {}", self.what)
-        };
-        let Ok(request) = seen else {
-            panic!("healed, or its connection ended, before the {}", self.what)
-        };
-        request
+impl Future for Seen {
+    type Output = Vec<u8>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Vec<u8>> {
+        self.0.as_mut().poll(context)
     }
 }
 
@@ -159,7 +158,7 @@ impl Hold {
     /// # Cancel safety
     /// Safe.
     pub async fn reached(&mut self) -> Vec<u8> {
-        self.seen.wait().await
+        (&mut self.seen).await
     }
 
     /// Lets it pass, or lets it be if it has not come yet.

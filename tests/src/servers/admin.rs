@@ -27,7 +27,7 @@ impl Admin {
     }
 
     pub(super) async fn info(&self, field: &str) -> Result<String> {
-        let text = self.command(&["INFO", "everything"]).await?.text();
+        let text = self.command(&["INFO", "all"]).await?.text();
         let value = text
             .lines()
             .find_map(|line| line.split_once(':').filter(|at| at.0 == field));

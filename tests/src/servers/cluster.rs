@@ -73,7 +73,7 @@ impl Cluster {
                 .command(&["CLUSTER", "MEET", "127.0.0.1", &port])
                 .await?;
         }
-        self.is_whole().await;
+        self.wait_until_whole().await;
         Ok(())
     }
 
@@ -85,7 +85,7 @@ impl Cluster {
     ///
     /// # Cancel safety
     /// Safe.
-    pub async fn is_whole(&self) {
+    pub async fn wait_until_whole(&self) {
         let known = format!("cluster_known_nodes:{}\r", self.nodes.len());
         for node in &self.nodes {
             eventually(

@@ -7,7 +7,8 @@ use std::time::Duration;
 use testcontainers_modules::{
     redis::Redis,
     testcontainers::{
-        ContainerAsync, ImageExt, TestcontainersError, core::IntoContainerPort,
+        ContainerAsync, ImageExt, TestcontainersError,
+        core::{IntoContainerPort, error::ClientError},
         runners::AsyncRunner,
     },
 };
@@ -18,7 +19,7 @@ use crate::{need::Missing, wait};
 /// The oldest series that is still maintained and knows every option the harness gives.
 const TAG: &str = "7.2-alpine";
 /// A started container answers soon after; fetching its image comes before.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
+const ANSWERS_WITHIN: Duration = Duration::from_mins(1);
 /// Enough for a server with nothing to save.
 const GRACE_SECONDS: i32 = 10;
 
@@ -123,7 +124,10 @@ pub(super) fn limits(builder: &RedisBuilder) -> Result<(), Missing> {
 
 fn failure(error: &TestcontainersError) -> Failure {
     let text = format!("{error:?}");
-    if text.contains("already allocated") || text.contains("already in use") {
+    if matches!(error, TestcontainersError::Client(ClientError::Init(_))) {
+        let remedy = "start one, or install a redis-server or valkey-server";
+        Failure::Missing(Missing::new("a container engine that answers", remedy))
+    } else if text.contains("already allocated") || text.contains("already in use") {
         Failure::PortTaken
     } else {
         Failure::Refused(text)

@@ -26,6 +26,8 @@ enum Source {
 }
 
 pub(super) async fn start(builder: RedisBuilder) -> Result<RedisServer, Missing> {
+    // Whatever a test emits, it does after it has a server.
+    crate::recorder::recorder();
     let source = source(&builder)?;
     for _ in 0..PORT_TRIES {
         let free = if builder.bus {
@@ -46,6 +48,7 @@ pub(super) async fn start(builder: RedisBuilder) -> Result<RedisServer, Missing>
         match started {
             Ok(server) => return Ok(server),
             Err(Failure::PortTaken) => {}
+            Err(Failure::Missing(missing)) => return Err(missing),
             Err(Failure::Refused(log)) => panic!("the server does not come up:\n{log}"),
         }
     }
@@ -53,20 +56,29 @@ pub(super) async fn start(builder: RedisBuilder) -> Result<RedisServer, Missing>
 }
 
 #[cfg(not(feature = "docker"))]
-fn source(_: &RedisBuilder) -> Result<Source, Missing> {
-    binary::find().map(Source::Binary)
+fn source(builder: &RedisBuilder) -> Result<Source, Missing> {
+    binary(builder)
 }
 
 #[cfg(feature = "docker")]
 fn source(builder: &RedisBuilder) -> Result<Source, Missing> {
     use crate::env;
 
-    match binary::find() {
+    match binary(builder) {
         Err(_) if env::is_on(env::DOCKER) => {
             super::container::limits(builder).map(|()| Source::Image)
         }
-        found => found.map(Source::Binary),
+        found => found,
     }
+}
+
+fn binary(builder: &RedisBuilder) -> Result<Source, Missing> {
+    let binary = binary::find()?;
+    if builder.loads_for.is_some() && binary.major < 7 {
+        let what = "a server that answers while it loads little data";
+        return Err(Missing::new(what, "take Redis 7 or Valkey"));
+    }
+    Ok(Source::Binary(binary))
 }
 
 async fn as_process(
@@ -126,7 +138,13 @@ async fn as_container(builder: &RedisBuilder, admin: Admin) -> Result<RedisServe
     args.extend(builder.args.iter().cloned());
     let container = super::container::Container::new(admin.clone(), args).await?;
     container.launch().await?;
-    Ok(RedisServer::new(Run::Container(container), admin, None, Ready::Loaded).await)
+    Ok(RedisServer::new(
+        Run::Container(Box::new(container)),
+        admin,
+        None,
+        Ready::Loaded,
+    )
+    .await)
 }
 
 fn common(admin: &Admin, bind: &str) -> Vec<String> {

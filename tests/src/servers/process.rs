@@ -11,7 +11,7 @@ use std::{
 use tempfile::TempDir;
 
 use super::admin::Admin;
-use crate::{child::Child, wait};
+use crate::{child::Child, need::Missing, wait};
 
 /// A loaded machine starts a server in well under a second.
 const START_WITHIN: Duration = Duration::from_secs(20);
@@ -22,6 +22,8 @@ const STOP_WITHIN: Duration = Duration::from_secs(10);
 pub(super) enum Failure {
     /// Somebody else was faster on its port.
     PortTaken,
+    /// This machine has no server that can do this.
+    Missing(Missing),
     /// What its log says.
     Refused(String),
 }
@@ -61,10 +63,10 @@ impl Process {
             let answers = self.admin.info("process_id").await.ok()? == child.pid().to_string();
             answers.then_some(true)
         });
-        match up.await {
-            Some(true) => Ok(()),
-            Some(false) if self.log().contains("Address already in use") => Err(Failure::PortTaken),
-            Some(false) | None => Err(Failure::Refused(self.log())),
+        if up.await == Some(true) {
+            Ok(())
+        } else {
+            Err(failure(self.log()))
         }
     }
 
@@ -132,5 +134,19 @@ impl Process {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Arc<Child>>> {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reads the log of a server that did not come up.
+fn failure(log: String) -> Failure {
+    if log.contains("Address already in use") {
+        Failure::PortTaken
+    } else if log.contains(">>> 'tls-port") || log.contains("Failed finding TLS support") {
+        Failure::Missing(Missing::new(
+            "a server with TLS",
+            "take one that was built with it",
+        ))
+    } else {
+        Failure::Refused(log)
     }
 }

@@ -145,7 +145,7 @@ impl RedisServer {
         self.admin.command(words).await
     }
 
-    /// One field of `INFO everything`.
+    /// One field of `INFO all`.
     ///
     /// # Errors
     /// When the server does not answer, or has no such field.
@@ -201,6 +201,7 @@ impl RedisServer {
             match self.run.launch().await {
                 Ok(()) => Some(()),
                 Err(Failure::PortTaken) => None,
+                Err(Failure::Missing(missing)) => panic!("{missing}"),
                 Err(Failure::Refused(log)) => panic!("the server does not come up again:\n{log}"),
             }
         });

@@ -7,7 +7,7 @@ use super::process::{Failure, Process};
 pub(super) enum Run {
     Process(Process),
     #[cfg(feature = "docker")]
-    Container(Container),
+    Container(Box<Container>),
 }
 
 impl Run {

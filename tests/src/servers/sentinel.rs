@@ -86,11 +86,11 @@ impl Sentinel {
             sentinels,
             old_master: Mutex::new(old_master),
         };
-        group.is_known().await;
+        group.wait_until_known().await;
         Ok(group)
     }
 
-    async fn is_known(&self) {
+    async fn wait_until_known(&self) {
         for sentinel in &self.sentinels {
             eventually(
                 KNOWN_WITHIN,

@@ -83,6 +83,49 @@ pub(crate) fn binary(workspace: &Workspace, interrupts: &mut Interrupts) -> Resu
     })
 }
 
+/// Finds or starts one server to connect to, for a task that breaks none.
+///
+/// # Errors
+/// `Missing` if there is none, or the one that the caller names does not work; `Interrupted`.
+pub(crate) fn server(workspace: &Workspace, interrupts: &mut Interrupts) -> Result<Server> {
+    let mut search = Search::new(workspace, interrupts);
+    if !(search.named_server()? || search.local_server()) {
+        if let Some(binary) = search.any_binary()? {
+            search.start_server(&binary)?;
+        } else if search.docker_answers() {
+            search.start_container()?;
+        } else {
+            let mut tried = search.tried_server;
+            tried.append(&mut search.tried_binary);
+            let gap = Gap {
+                what: "a Redis server to connect to, version 6.2 or newer",
+                tried,
+                ways: WAYS_TO_A_SERVER,
+            };
+            return Err(Failure::Missing(gap.to_string()));
+        }
+    }
+    let url = search.provided.set.iter().find(|(name, _)| *name == URL);
+    let url = url.map(|(_, url)| url.to_string_lossy().into_owned());
+    Ok(Server {
+        url: url.expect("each way that did not fail has set it"),
+        provided: search.provided,
+    })
+}
+
+/// A server to connect to. One that was started ends with it.
+pub(crate) struct Server {
+    pub(crate) url: String,
+    provided: Provided,
+}
+
+impl Server {
+    /// What was found and which way was taken.
+    pub(crate) fn found(&self) -> &[String] {
+        &self.provided.found
+    }
+}
+
 struct Search<'task> {
     workspace: &'task Workspace,
     interrupts: &'task mut Interrupts,
@@ -251,15 +294,20 @@ impl<'task> Search<'task> {
         });
         // Where no test may skip itself, the gap above ends the run before it begins.
         if !has_server && env::is_on(ALLOW_SKIP) {
-            println!("xtask: no Redis here; starting one in Docker, which takes a while");
-            let containers = Containers::start(self.workspace, self.interrupts)?;
-            let url = containers.redis_url.clone();
-            self.provided
-                .found
-                .push(format!("Redis at {url}, in Docker for this run"));
-            self.provided.set.push((URL, url.into()));
-            self.provided.containers.push(containers);
+            self.start_container()?;
         }
+        Ok(())
+    }
+
+    fn start_container(&mut self) -> Result<()> {
+        eprintln!("xtask: no Redis here; starting one in Docker, which takes a while");
+        let containers = Containers::start(self.workspace, self.interrupts)?;
+        let url = containers.redis_url.clone();
+        self.provided
+            .found
+            .push(format!("Redis at {url}, in Docker for this run"));
+        self.provided.set.push((URL, url.into()));
+        self.provided.containers.push(containers);
         Ok(())
     }
 
@@ -286,7 +334,7 @@ impl<'task> Search<'task> {
         if let Ok(version) = server::version_of(&path) {
             return Ok(Binary { path, version });
         }
-        println!("xtask: no redis-server here; installing the package redis-tools, which has it");
+        eprintln!("xtask: no redis-server here; installing the package redis-tools, which has it");
         apt::install("redis-tools", self.workspace, self.interrupts)?;
         if let Err(cause) = symlink(PACKAGED, &path)
             && cause.kind() != io::ErrorKind::AlreadyExists

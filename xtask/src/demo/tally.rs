@@ -1,0 +1,145 @@
+//! What happened in a run, counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use super::nodes::{Event, Verdict};
+
+/// What the nodes have said so far.
+pub(crate) struct Tally {
+    pub(super) expected: usize,
+    pub(super) started: Instant,
+    pub(super) verdicts: BTreeMap<String, (Verdict, Option<String>)>,
+    /// By node, from 1.
+    pub(super) ticks: BTreeMap<u8, usize>,
+    pub(super) checked: BTreeMap<u8, usize>,
+    pub(super) groups: BTreeSet<String>,
+    pub(super) taken: BTreeMap<String, u8>,
+    pub(super) again: usize,
+    pub(super) added: usize,
+    pub(super) duplicates: usize,
+    pub(super) kill: Option<Kill>,
+}
+
+/// The node that was killed, and what it left behind.
+pub(super) struct Kill {
+    pub(super) node: u8,
+    pub(super) at: Instant,
+    pub(super) left: BTreeSet<String>,
+    pub(super) recovered: usize,
+    pub(super) first: Option<Duration>,
+    pub(super) last: Option<Duration>,
+    pub(super) noticed: Option<Duration>,
+}
+
+impl Tally {
+    pub(crate) fn new(expected: usize) -> Self {
+        Self {
+            expected,
+            started: Instant::now(),
+            verdicts: BTreeMap::new(),
+            ticks: BTreeMap::new(),
+            checked: BTreeMap::new(),
+            groups: BTreeSet::new(),
+            taken: BTreeMap::new(),
+            again: 0,
+            added: 0,
+            duplicates: 0,
+            kill: None,
+        }
+    }
+
+    /// Every record has a verdict, a second tick has shown that nothing is enqueued twice, and a
+    /// killed node's lease was seen to end.
+    pub(crate) fn is_complete(&self, kills: bool) -> bool {
+        self.done() >= self.expected
+            && self.duplicates >= self.expected
+            && (!kills
+                || self
+                    .kill
+                    .as_ref()
+                    .is_some_and(|kill| kill.noticed.is_some()))
+    }
+
+    pub(crate) fn done(&self) -> usize {
+        self.verdicts.len()
+    }
+
+    pub(crate) fn killed(&self) -> Option<u8> {
+        self.kill.as_ref().map(|kill| kill.node)
+    }
+
+    pub(crate) fn ticks(&self) -> &BTreeMap<u8, usize> {
+        &self.ticks
+    }
+
+    pub(crate) fn checked(&self) -> &BTreeMap<u8, usize> {
+        &self.checked
+    }
+
+    /// How many records a node has begun with and not finished.
+    pub(crate) fn in_hands(&self, node: u8) -> usize {
+        self.taken
+            .values()
+            .filter(|holder| **holder == node)
+            .count()
+    }
+
+    pub(crate) fn note(&mut self, node: u8, event: &Event, now: Instant) {
+        match event {
+            Event::Ticked { group } => {
+                *self.ticks.entry(node).or_default() += 1;
+                self.groups.insert(group.clone());
+            }
+            Event::Scanned { added, duplicates } => {
+                self.added += added;
+                self.duplicates += duplicates;
+            }
+            Event::Taken { record } => {
+                self.taken.insert(record.clone(), node);
+            }
+            Event::Checked {
+                record,
+                verdict,
+                attempt,
+                found,
+            } => {
+                self.taken.remove(record);
+                *self.checked.entry(node).or_default() += 1;
+                self.again += usize::from(*attempt > 1);
+                self.verdicts
+                    .insert(record.clone(), (*verdict, found.clone()));
+                if let Some(kill) = &mut self.kill
+                    && kill.left.remove(record)
+                {
+                    let after = now.duration_since(kill.at);
+                    kill.recovered += 1;
+                    kill.first.get_or_insert(after);
+                    kill.last = Some(after);
+                }
+            }
+            Event::Gone { node: gone } => {
+                if let Some(kill) = &mut self.kill
+                    && kill.node == *gone
+                {
+                    kill.noticed.get_or_insert(now.duration_since(kill.at));
+                }
+            }
+            Event::Up | Event::Down | Event::Failed { .. } => {}
+        }
+    }
+
+    pub(crate) fn note_kill(&mut self, node: u8, now: Instant) {
+        let of_node = |(record, holder): (&String, &u8)| (*holder == node).then(|| record.clone());
+        let left = self.taken.iter().filter_map(of_node).collect();
+        self.kill = Some(Kill {
+            node,
+            at: now,
+            left,
+            recovered: 0,
+            first: None,
+            last: None,
+            noticed: None,
+        });
+    }
+}
