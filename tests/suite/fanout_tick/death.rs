@@ -36,11 +36,11 @@ fn fenced(scan: &str) -> (&str, u64) {
 async fn a_node_killed_before_it_enqueued_is_followed_by_one_for_the_same_instants() {
     let server = need!(RedisServer::start().await);
     let prefix = prefix();
-    let mut first = node(&server, &prefix, ["800", "0", "1", "before"]);
+    let mut first = node(&server, &prefix, ["2000", "0", "1", "before"]);
     let killed = line(&mut first, "scan").await;
 
     first.kill().await;
-    let mut second = node(&server, &prefix, ["800", "0", "1", "none"]);
+    let mut second = node(&server, &prefix, ["10000", "0", "1", "none"]);
     let followed = line(&mut second, "scan").await;
     line(&mut second, "finished").await;
 
@@ -54,11 +54,11 @@ async fn a_node_killed_before_it_enqueued_is_followed_by_one_for_the_same_instan
 async fn a_node_killed_before_it_finished_is_repeated_under_the_same_ids() {
     let server = need!(RedisServer::start().await);
     let prefix = prefix();
-    let mut first = node(&server, &prefix, ["800", "0", "1", "after"]);
+    let mut first = node(&server, &prefix, ["2000", "0", "1", "after"]);
     line(&mut first, "put").await;
 
     first.kill().await;
-    let mut second = node(&server, &prefix, ["800", "0", "1", "none"]);
+    let mut second = node(&server, &prefix, ["10000", "0", "1", "none"]);
     line(&mut second, "finished").await;
 
     assert_eq!(put(&first).len(), 1);
@@ -71,11 +71,11 @@ async fn a_node_stopped_past_its_lease_enqueues_and_finishes_nothing_when_it_wak
     let prefix = prefix();
     let redis = connect(&server.url(), &prefix).await;
     let key = lock(&redis, "death", "org-0");
-    let mut first = node(&server, &prefix, ["800", "0", "1", "before"]);
+    let mut first = node(&server, &prefix, ["2000", "0", "1", "before"]);
     line(&mut first, "scan").await;
 
     first.pause().await;
-    let mut second = node(&server, &prefix, ["800", "0", "1", "none"]);
+    let mut second = node(&server, &prefix, ["10000", "0", "1", "none"]);
     line(&mut second, "finished").await;
     let cooldown = get(&redis, &key).await.expect("a cooldown");
     first.send("go").await.expect("it reads");
@@ -95,11 +95,11 @@ async fn a_node_stopped_between_its_records_and_its_finish_does_not_finish_for_a
     let prefix = prefix();
     let redis = connect(&server.url(), &prefix).await;
     let key = lock(&redis, "death", "org-0");
-    let mut first = node(&server, &prefix, ["800", "0", "1", "after"]);
+    let mut first = node(&server, &prefix, ["2000", "0", "1", "after"]);
     line(&mut first, "put").await;
 
     first.pause().await;
-    let mut second = node(&server, &prefix, ["800", "0", "1", "before"]);
+    let mut second = node(&server, &prefix, ["10000", "0", "1", "before"]);
     line(&mut second, "scan").await;
     let held = get(&redis, &key).await;
     first.send("go").await.expect("it reads");

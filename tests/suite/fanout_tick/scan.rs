@@ -199,28 +199,36 @@ async fn a_scan_longer_than_its_lease_keeps_it() {
     let url = need!(shared_redis_url().await);
     let (book, prefix, mut nodes) = (Book::default(), prefix(), Nodes::new());
     let clients = [connect(&url, &prefix).await, connect(&url, &prefix).await];
+    let gate = watch::Sender::new(false);
     let job = || {
-        let job = scanning("long", |_, records| async move {
-            tokio::time::sleep(Duration::from_millis(1_500)).await;
-            records.send(record(1)).await
+        let gate = gate.subscribe();
+        let job = scanning("long", move |_, records| {
+            let mut gate = gate.clone();
+            async move {
+                gate.wait_for(|open| *open).await.expect("the test has it");
+                records.send(record(1)).await
+            }
         });
-        job.lease(ttl(500))
+        // Long enough that a busy machine renews it in time.
+        job.lease(ttl(3_000))
     };
 
     for redis in &clients {
         nodes.start(redis, &book, vec![job()], orgs(1));
     }
-    event("fanout.tick.finished", "long").await;
     event("fanout.tick.contended", "long").await;
+    let start = server_ms(&clients[0]).await;
+    coord_tests::wait::eventually(SOON, "the lease's first life passes", || async {
+        server_ms(&clients[0]).await > start + 3_500
+    })
+    .await;
+    gate.send_replace(true);
+    event("fanout.tick.finished", "long").await;
     nodes.stop().await;
 
     assert_eq!(book.ids().len(), 1);
-    assert_eq!(
-        recorder()
-            .seen("fanout.tick.fired", &[("job_type", "long")])
-            .len(),
-        1
-    );
+    let fired = [("job_type", "long")];
+    assert_eq!(recorder().seen("fanout.tick.fired", &fired).len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
