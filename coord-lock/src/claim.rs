@@ -1,0 +1,244 @@
+//! One claim on a lock: what the server may hold under its token, and how that is undone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use coord_core::{ClaimToken, Error, ErrorKind, FencingToken, Result, Ttl};
+use coord_lease::Holder;
+use coord_redis::{Command, Receipt, Redis, Reply, Script};
+use tokio::time::Instant;
+
+use crate::Order;
+use crate::scripts::{ACQUIRE, Keys, LINE_UP, RELEASE};
+
+/// How long an offer stands: a waiter that lives confirms it within a round trip, and one that
+/// died holds the others up for no longer than this.
+pub(crate) const OFFER: Duration = Duration::from_secs(1);
+
+/// How long a place in the queue is kept without a refresh.
+const PLACE: Duration = Duration::from_secs(15);
+
+/// How often a place in the queue is refreshed: two refreshes may fail in a row.
+pub(crate) const REFRESH: Duration = Duration::from_secs(5);
+
+/// One claim, made before its first request is sent. Dropping it undoes, in the background,
+/// whatever the server may hold under its token.
+pub(crate) struct Claim {
+    redis: Redis,
+    keys: Keys,
+    token: ClaimToken,
+    ttl: Ttl,
+    owner: Arc<str>,
+    order: Order,
+    /// Where the attempts went that may still be executed, or were and left something behind.
+    receipt: Receipt,
+    /// Whether the server holds something under the token: the lock, or a place in the queue.
+    stored: bool,
+}
+
+/// What became of an attempt.
+pub(crate) enum Attempt {
+    Granted(Granted),
+    Held(Holder),
+}
+
+/// A granted lock.
+pub(crate) struct Granted {
+    pub(crate) fence: FencingToken,
+    /// The instant before the request was sent.
+    pub(crate) sent_at: Instant,
+}
+
+/// What a release found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Released {
+    /// The lock was ours, and is free or handed to the next in line.
+    Freed,
+    /// Nobody had the lock: it had expired, or somebody deleted it.
+    Gone,
+    /// Somebody else had it, and still has.
+    HeldByOther,
+}
+
+/// What a message means to one who waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// The lock is free, or offered to this claim.
+    Ask,
+    /// The lock is offered to another claim.
+    Offered,
+}
+
+impl Claim {
+    pub(crate) fn new(redis: &Redis, keys: Keys, ttl: Ttl, owner: Arc<str>, order: Order) -> Self {
+        Self {
+            redis: redis.clone(),
+            keys,
+            token: ClaimToken::random(),
+            ttl,
+            owner,
+            order,
+            receipt: Receipt::default(),
+            stored: false,
+        }
+    }
+
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    pub(crate) fn token(&self) -> &ClaimToken {
+        &self.token
+    }
+
+    pub(crate) fn ttl(&self) -> Ttl {
+        self.ttl
+    }
+
+    pub(crate) fn order(&self) -> Order {
+        self.order
+    }
+
+    pub(crate) fn redis(&self) -> &Redis {
+        &self.redis
+    }
+
+    /// Asks once, within `limit`. One that `waits` is told by a message when it is worth while to
+    /// ask again; in order, it keeps its place until then.
+    pub(crate) async fn attempt(&mut self, waits: bool, limit: Duration) -> Result<Attempt> {
+        if waits && self.order == Order::Fifo {
+            self.stored = true;
+        }
+        let command = self.asking(waits).receipt(&self.receipt);
+        let sent_at = Instant::now();
+        let reply = self.redis.run_within(&command, limit).await?;
+        if !self.receipt.is_split() {
+            // Whatever went before the answer on its connection has been executed as well.
+            self.receipt = Receipt::default();
+        }
+        match reply {
+            Reply::List(_) => Holder::from_reply(reply).map(Attempt::Held),
+            fence => {
+                self.stored = true;
+                let fence = fence.text()?.parse()?;
+                Ok(Attempt::Granted(Granted { fence, sent_at }))
+            }
+        }
+    }
+
+    /// Gives up whatever the server holds under the token, and says what it was.
+    ///
+    /// `held` says that the lock was still valid. Then one that is gone after a first request got
+    /// no answer was freed by that request.
+    pub(crate) async fn end(&mut self, held: bool) -> Result<Released> {
+        let end = Instant::now() + self.redis.deadline();
+        let mut repeated = false;
+        loop {
+            let limit = end.saturating_duration_since(Instant::now());
+            match self.redis.run_within(&self.undoing(), limit).await {
+                Ok(reply) => {
+                    self.stored = false;
+                    return Ok(match released(reply)? {
+                        Released::Gone | Released::HeldByOther if held && repeated => {
+                            Released::Freed
+                        }
+                        released => released,
+                    });
+                }
+                Err(error) if error.kind() == ErrorKind::Timeout && Instant::now() < end => {
+                    repeated = true;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// What `message` on the lock's channel means to this claim.
+    pub(crate) fn heard(&self, message: &[u8]) -> Heard {
+        if message.is_empty() || message == self.token.as_str().as_bytes() {
+            Heard::Ask
+        } else {
+            Heard::Offered
+        }
+    }
+
+    fn asking(&self, waits: bool) -> Command {
+        let Keys {
+            lock,
+            record,
+            queue,
+            ..
+        } = &self.keys;
+        let command = match self.order {
+            Order::Any => ACQUIRE
+                .call(&[lock, record, queue])
+                .arg(self.token.as_str())
+                .arg(self.ttl.as_millis())
+                .arg(&*self.owner)
+                .arg(u8::from(waits)),
+            Order::Fifo => {
+                let place = if waits { PLACE } else { Duration::ZERO };
+                queueing(&LINE_UP, &self.redis, &self.keys, self.token.as_str())
+                    .arg(self.ttl.as_millis())
+                    .arg(&*self.owner)
+                    .arg(place.as_millis() as u64)
+            }
+        };
+        command.idempotent()
+    }
+
+    fn undoing(&self) -> Command {
+        release(&self.redis, &self.keys, By::Token(&self.token))
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if !self.stored && self.receipt.is_empty() {
+            return;
+        }
+        let (redis, receipt) = (self.redis.clone(), self.receipt.clone());
+        let undo = self.undoing().idempotent();
+        // By then what the claim may have been granted has ended by itself.
+        let until = Instant::now() + self.ttl.as_duration().max(OFFER);
+        self.redis.spawn(async move {
+            let undid = |reply: &Reply| matches!(reply, Reply::Int(1));
+            // What could not be undone is told by the signal redis.release.abandoned.
+            _ = redis.settle(&undo, &receipt, undid, until).await;
+        });
+    }
+}
+
+/// By what the one grant that is meant is told from others.
+#[derive(Clone, Copy)]
+pub(crate) enum By<'a> {
+    Token(&'a ClaimToken),
+    Fence(FencingToken),
+}
+
+/// The end of a claim, harmless to any but the one that is meant.
+pub(crate) fn release(redis: &Redis, keys: &Keys, by: By<'_>) -> Command {
+    match by {
+        By::Token(token) => queueing(&RELEASE, redis, keys, token.as_str()).arg("token"),
+        By::Fence(fence) => queueing(&RELEASE, redis, keys, &fence.to_string()).arg("fence"),
+    }
+}
+
+/// A call of a script that knows the queue, with the arguments that all of them take.
+fn queueing(script: &'static Script, redis: &Redis, keys: &Keys, token: &str) -> Command {
+    script
+        .call(&keys.all())
+        .arg(token)
+        .arg(keys.channel.as_str())
+        .arg(redis.publish_verb())
+        .arg(OFFER.as_millis() as u64)
+}
+
+pub(crate) fn released(reply: Reply) -> Result<Released> {
+    match reply.int()? {
+        1 => Ok(Released::Freed),
+        0 => Ok(Released::Gone),
+        -1 => Ok(Released::HeldByOther),
+        other => Err(Error::corrupt(format!("the release answered {other}"))),
+    }
+}
