@@ -1,4 +1,3 @@
-#![allow(dead_code)]
 //! Placeholder.
 
 mod consumer;
@@ -18,3 +17,4 @@ pub use queue::{
 pub use schedule::{Schedule, TickTime};
 pub use signals::SIGNALS;
 pub use streams::{QueueOptions, StreamQueue};
+pub use tick::Ticker;

@@ -345,12 +345,15 @@ mod tests {
 
     #[test]
     fn both_limits_of_an_interval_hold() {
-        let refused =
-            |interval| matches!(Schedule::every(interval), Err(e) if e.kind() == ErrorKind::Invalid);
+        let refused = |interval| matches!(Schedule::every(interval), Err(e) if e.kind() == ErrorKind::Invalid);
 
         assert!(!refused(SHORTEST));
         assert!(!refused(LONGEST));
-        assert!(refused(SHORTEST.checked_sub(Duration::from_millis(1)).expect("above zero")));
+        assert!(refused(
+            SHORTEST
+                .checked_sub(Duration::from_millis(1))
+                .expect("above zero")
+        ));
         assert!(refused(LONGEST + Duration::from_millis(1)));
         assert!(refused(Duration::from_micros(10_500)));
     }
@@ -365,7 +368,9 @@ mod tests {
             ("* * * *", "UTC"),
             ("0 9 * * *", "Europe/Atlantis"),
         ] {
-            let error = Schedule::cron(expression, zone).map(|_| ()).expect_err(expression);
+            let error = Schedule::cron(expression, zone)
+                .map(|_| ())
+                .expect_err(expression);
             assert_eq!(error.kind(), ErrorKind::Invalid, "{expression}");
         }
     }

@@ -16,11 +16,14 @@ use crate::schedule::TickTime;
 pub(crate) struct Clock {
     /// The server's time, at the least, at an instant.
     bound: Option<(TickTime, Instant)>,
+    /// When the last reply came.
+    heard: Option<Instant>,
 }
 
 impl Clock {
     /// Learns that the server's time was `told` between `sent` and `received`.
     pub(crate) fn observe(&mut self, told: TickTime, sent: Instant, received: Instant) {
+        self.heard = self.heard.max(Some(received));
         let most = told.plus(received.saturating_duration_since(sent));
         // A millisecond more, since both are cut to whole ones.
         let is_tighter = self
@@ -35,6 +38,12 @@ impl Clock {
     pub(crate) fn now(&self, instant: Instant) -> Option<TickTime> {
         let (time, at) = self.bound?;
         Some(time.plus(instant.saturating_duration_since(at)))
+    }
+
+    /// Whether a reply came within `limit` before `now`.
+    pub(crate) fn is_fresh(&self, now: Instant, limit: Duration) -> bool {
+        let fresh = |heard| now.saturating_duration_since(heard) < limit;
+        self.heard.is_some_and(fresh)
     }
 
     /// When the server's time will be `time`, as seen from `now`.
@@ -58,6 +67,17 @@ mod tests {
     #[test]
     fn nothing_is_known_before_the_first_reply() {
         assert_eq!(Clock::default().now(Instant::now()), None);
+    }
+
+    #[test]
+    fn a_clock_that_heard_nothing_for_the_limit_is_no_longer_fresh() {
+        let (mut clock, start) = (Clock::default(), Instant::now());
+        assert!(!clock.is_fresh(start, 10 * MS));
+
+        clock.observe(at(1_000), start, start + MS);
+
+        assert!(clock.is_fresh(start + 10 * MS, 10 * MS));
+        assert!(!clock.is_fresh(start + 11 * MS, 10 * MS));
     }
 
     #[test]

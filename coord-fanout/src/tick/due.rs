@@ -45,7 +45,11 @@ pub(crate) fn jitter(job: &Name, org: &Name, window: Duration) -> Duration {
         return Duration::ZERO;
     }
     // No UTF-8 text has this byte, so that no two pairs of names run together.
-    let bytes = job.as_str().bytes().chain([0xff]).chain(org.as_str().bytes());
+    let bytes = job
+        .as_str()
+        .bytes()
+        .chain([0xff])
+        .chain(org.as_str().bytes());
     let mut hash = bytes.fold(OFFSET, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(PRIME)
     });
@@ -110,7 +114,9 @@ pub(crate) fn passed_over(
 
 /// Until when the cooldown of the tick `upto` lasts; the next one is due at `next`.
 pub(crate) fn cooldown_end(upto: TickTime, next: TickTime, shift: Duration) -> TickTime {
-    let margin = MARGIN.min(next.since(upto) / 10).max(Duration::from_millis(1));
+    let margin = MARGIN
+        .min(next.since(upto) / 10)
+        .max(Duration::from_millis(1));
     next.plus(shift).minus(margin)
 }
 
@@ -143,7 +149,12 @@ mod tests {
 
     fn covered(catch_up: CatchUp, last: i64, now: i64) -> Option<Vec<i64>> {
         let due = due(&timing(catch_up), Some(at(last)), at(now))?;
-        Some(due.cover.iter().map(|tick| tick.as_millis() / 1000).collect())
+        Some(
+            due.cover
+                .iter()
+                .map(|tick| tick.as_millis() / 1000)
+                .collect(),
+        )
     }
 
     fn over(catch_up: CatchUp, last: i64, now: i64) -> PassedOver {
@@ -156,7 +167,10 @@ mod tests {
     fn an_instant_is_due_from_its_millisecond_on_and_once() {
         let timing = timing(CatchUp::Last);
 
-        assert_eq!(due(&timing, Some(at(0)), TickTime::from_millis(9_999)), None);
+        assert_eq!(
+            due(&timing, Some(at(0)), TickTime::from_millis(9_999)),
+            None
+        );
         assert!(due(&timing, Some(at(0)), at(10)).is_some());
         assert_eq!(due(&timing, Some(at(10)), at(19)), None);
     }
@@ -253,7 +267,10 @@ mod tests {
             quarters[jitter.as_millis() as usize / 100] += 1;
         }
 
-        assert!(quarters.iter().all(|count| (900..1100).contains(count)), "{quarters:?}");
+        assert!(
+            quarters.iter().all(|count| (900..1100).contains(count)),
+            "{quarters:?}"
+        );
     }
 
     fn policies() -> impl Strategy<Value = CatchUp> {

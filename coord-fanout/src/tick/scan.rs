@@ -1,0 +1,390 @@
+//! One tick on the node that has it: scan, enqueue, finish.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use coord_core::signals::Detail;
+use coord_core::{Backoff, Error, ErrorKind, Name, Result};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use super::due::{PassedOver, cooldown_end};
+use super::turn::Turn;
+use crate::job::{Job, Records, Tick, Work};
+use crate::queue::{Enqueued, Message, Queue};
+use crate::schedule::TickTime;
+use crate::signals::{Loss, Signal};
+
+/// Records are enqueued so many at once: a call of well under a millisecond each, and a lease that
+/// is checked often.
+const BATCH: usize = 100;
+
+/// A queue that is away for a moment does not cost a whole scan: so often a batch is tried.
+const ENQUEUE_ATTEMPTS: u32 = 5;
+
+/// Between two attempts to enqueue.
+const AGAIN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+
+/// Between two scans of a tick, of which the first failed.
+const PAUSE: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
+
+/// A tick that was granted to this node.
+pub(crate) struct Run {
+    pub(crate) job: Arc<Job>,
+    pub(crate) tick: Tick,
+    pub(crate) shift: Duration,
+    /// The newest instant that is done with once the tick is finished.
+    pub(crate) upto: TickTime,
+    pub(crate) turn: Turn,
+    /// The due instants that it leaves out.
+    pub(crate) over: PassedOver,
+    /// How many scans failed on this node since one succeeded.
+    pub(crate) failures: u32,
+}
+
+/// How it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Up to this instant the job is done.
+    Finished(TickTime),
+    Lost,
+    /// It is tried again after this pause, here or elsewhere.
+    Failed(Duration),
+    /// The node shuts down.
+    Stopped,
+}
+
+/// What became of the records of a scan.
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    added: u64,
+    duplicates: u64,
+}
+
+impl Run {
+    /// Scans and finishes, unless `stop` comes first: then it releases the tick at once.
+    pub(crate) async fn to_its_end<Q: Queue>(self, queue: &Q, stop: watch::Receiver<bool>) -> End {
+        let started = Instant::now();
+        let scanned = tokio::select! {
+            biased;
+            () = stopped(stop.clone()) => None,
+            () = self.turn.hold.lost() => Some(Err(Error::lost("the scan lease ended"))),
+            scanned = unpanicked(self.scanned(queue)) => Some(scanned),
+        };
+        let (job_type, org) = names(&self.tick);
+        match scanned {
+            None => {
+                self.turn.release(Duration::ZERO).await;
+                Signal::TickReleased { job_type, org }.emit();
+                End::Stopped
+            }
+            Some(Ok(count)) => {
+                let grace = self.turn.deadline();
+                tokio::select! {
+                    end = self.finish(count, started) => end,
+                    // What is given up here is released in the background.
+                    () = stopped_for(stop, grace) => End::Stopped,
+                }
+            }
+            Some(Err(error)) if self.turn.hold.check().is_err() => {
+                lost(Loss::Lease, &self.tick, Detail::error(&error))
+            }
+            Some(Err(error)) => {
+                let pause = PAUSE.delay(self.failures, 1.0);
+                let error = Detail::error(&error);
+                Signal::TickScanFailed {
+                    job_type,
+                    org,
+                    error,
+                }
+                .emit();
+                self.turn.release(pause).await;
+                End::Failed(pause)
+            }
+        }
+    }
+
+    async fn scanned<Q: Queue>(&self, queue: &Q) -> Result<Count> {
+        match &self.job.work {
+            Work::Message(body) => {
+                let messages = self.tick.instants.iter().map(|&instant| {
+                    let body = body(&self.tick.org, instant);
+                    Ok(Message::new(tick_id(&self.tick, instant)?, body))
+                });
+                let messages: Vec<_> = messages.collect::<Result<_>>()?;
+                self.enqueue(queue, &messages).await
+            }
+            Work::Scan(scan) => {
+                let (records, inbox) = Records::channel(BATCH);
+                let (done, is_done) = watch::channel(false);
+                let limit = self.job.scan_limit;
+                let scan = async {
+                    let scan = scan(self.tick.clone(), records);
+                    let scanned = tokio::time::timeout(limit, scan).await.unwrap_or_else(|_| {
+                        Err(Error::unavailable(format!(
+                            "the scan took longer than {limit:?}"
+                        )))
+                    });
+                    // Whoever kept the records' handle gets no more in.
+                    done.send_replace(true);
+                    scanned
+                };
+                let ((), count) = tokio::try_join!(scan, self.drain(queue, inbox, is_done))?;
+                Ok(count)
+            }
+        }
+    }
+
+    /// Enqueues what the scan finds, in batches, until it is through.
+    async fn drain<Q: Queue>(
+        &self,
+        queue: &Q,
+        mut inbox: mpsc::Receiver<Message>,
+        is_done: watch::Receiver<bool>,
+    ) -> Result<Count> {
+        let mut count = Count::default();
+        let mut done = pin!(stopped(is_done));
+        let mut is_open = true;
+        loop {
+            let mut batch = Vec::with_capacity(BATCH);
+            tokio::select! {
+                biased;
+                () = &mut done, if is_open => {
+                    inbox.close();
+                    is_open = false;
+                }
+                received = inbox.recv_many(&mut batch, BATCH) => {
+                    if received == 0 {
+                        return Ok(count);
+                    }
+                    for record in &mut batch {
+                        address(&self.tick, record)?;
+                    }
+                    let enqueued = self.enqueue(queue, &batch).await?;
+                    count.added += enqueued.added;
+                    count.duplicates += enqueued.duplicates;
+                }
+            }
+        }
+    }
+
+    async fn enqueue<Q: Queue>(&self, queue: &Q, messages: &[Message]) -> Result<Count> {
+        let mut attempt = 0;
+        loop {
+            self.turn.hold.check()?;
+            attempt += 1;
+            match queue.enqueue(messages).await {
+                Ok(enqueued) => {
+                    let is_new = |one: &&Enqueued| **one == Enqueued::Added;
+                    let added = enqueued.iter().filter(is_new).count() as u64;
+                    let duplicates = enqueued.len() as u64 - added;
+                    return Ok(Count { added, duplicates });
+                }
+                // What is there already is a duplicate at the next attempt.
+                Err(error) if attempt < ENQUEUE_ATTEMPTS && passes(&error) => {
+                    tokio::time::sleep(AGAIN.jittered(attempt)).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn finish(self, count: Count, started: Instant) -> End {
+        let next = self.job.timing.schedule.next(self.upto);
+        // Where the calendar ends there is nothing to cool down for.
+        let cooldown_end = next.map_or(self.upto, |next| cooldown_end(self.upto, next, self.shift));
+        if let Err(cause) = self.turn.finish(self.upto, cooldown_end).await {
+            return lost(
+                cause,
+                &self.tick,
+                Detail::new("the tick could not be finished"),
+            );
+        }
+        pass_over(self.over, &self.tick.job, &self.tick.org);
+        let (job_type, org) = names(&self.tick);
+        if count.duplicates > 0 {
+            let ((job_type, org), records) = (names(&self.tick), count.duplicates);
+            Signal::TickSuppressed {
+                records,
+                job_type,
+                org,
+            }
+            .emit();
+        }
+        Signal::TickFinished {
+            elapsed_ms: started.elapsed(),
+            job_type,
+            org,
+            instant: Detail::new(self.upto),
+            added: Detail::new(count.added),
+        }
+        .emit();
+        End::Finished(self.upto)
+    }
+}
+
+/// Reports the due instants that are done with and were not run.
+pub(crate) fn pass_over(over: PassedOver, job: &Name, org: &Name) {
+    let names = || (job.clone(), org.clone());
+    if over.missed > 0 {
+        let ((job_type, org), instants) = (names(), over.missed);
+        Signal::TickMissed {
+            instants,
+            job_type,
+            org,
+        }
+        .emit();
+    }
+    if over.coalesced > 0 {
+        let ((job_type, org), instants) = (names(), over.coalesced);
+        Signal::TickCoalesced {
+            instants,
+            job_type,
+            org,
+        }
+        .emit();
+    }
+}
+
+fn lost(cause: Loss, tick: &Tick, error: Detail) -> End {
+    let (job_type, org) = names(tick);
+    Signal::TickLost {
+        cause,
+        job_type,
+        org,
+        error,
+    }
+    .emit();
+    End::Lost
+}
+
+fn names(tick: &Tick) -> (Name, Name) {
+    (tick.job.clone(), tick.org.clone())
+}
+
+fn passes(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout)
+}
+
+/// Completes when `stop` says so; never when its sender is gone without that.
+async fn stopped(mut stop: watch::Receiver<bool>) {
+    if stop.wait_for(|stop| *stop).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Completes so long after `stop` says so.
+async fn stopped_for(stop: watch::Receiver<bool>, grace: Duration) {
+    stopped(stop).await;
+    tokio::time::sleep(grace).await;
+}
+
+/// What `work` gives; an error where it panics.
+pub(crate) async fn unpanicked<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let mut work = pin!(work);
+    std::future::poll_fn(|context| {
+        // Nothing of it is looked at after a panic.
+        catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)))
+            .unwrap_or_else(|_| Poll::Ready(Err(Error::invalid("it panicked"))))
+    })
+    .await
+}
+
+/// Gives a record its id and group in the queue.
+fn address(tick: &Tick, record: &mut Message) -> Result<()> {
+    record.id = joined(&[tick.job.as_str(), tick.org.as_str(), record.id.as_str()])?;
+    if let Some(group) = &record.group {
+        record.group = Some(joined(&[tick.org.as_str(), group.as_str()])?);
+    }
+    Ok(())
+}
+
+/// The id of the message of one instant. No record's id has an empty part.
+fn tick_id(tick: &Tick, instant: TickTime) -> Result<Name> {
+    let instant = instant.as_millis().to_string();
+    joined(&[tick.job.as_str(), tick.org.as_str(), "", &instant])
+}
+
+/// The parts with colons between them, and those within them escaped: different parts give
+/// different names.
+fn joined(parts: &[&str]) -> Result<Name> {
+    let parts: Vec<_> = parts
+        .iter()
+        .map(|part| part.replace('%', "%25").replace(':', "%3A"))
+        .collect();
+    Name::new(parts.join(":"))
+}
+
+#[cfg(test)]
+mod tests {
+    use coord_core::FencingToken;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tick(job: &str, org: &str) -> Tick {
+        let name = |text| Name::new(text).expect("a valid name");
+        Tick {
+            job: name(job),
+            org: name(org),
+            instants: Vec::new(),
+            fence: FencingToken::new(1).expect("not zero"),
+        }
+    }
+
+    fn record(name: &str) -> Message {
+        Message::new(Name::new(name).expect("a valid name"), "")
+    }
+
+    #[test]
+    fn the_id_of_a_record_does_not_tell_the_tick_and_its_group_tells_the_tenant() {
+        let mut record = record("42").group(Name::new("g").expect("a valid name"));
+
+        address(&tick("reminders", "acme"), &mut record).expect("short enough");
+
+        assert_eq!(record.id.as_str(), "reminders:acme:42");
+        assert_eq!(record.group.expect("kept").as_str(), "acme:g");
+    }
+
+    #[test]
+    fn the_id_of_a_message_without_records_tells_the_instant() {
+        let id = tick_id(&tick("reminders", "acme"), TickTime::from_millis(1_000));
+
+        assert_eq!(id.expect("short enough").as_str(), "reminders:acme::1000");
+    }
+
+    #[test]
+    fn a_record_whose_id_gets_too_long_is_invalid() {
+        let mut record = record(&"x".repeat(512));
+
+        let error = address(&tick("reminders", "acme"), &mut record).expect_err("too long");
+
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_error() {
+        let error = unpanicked::<()>(async { panic!("as asked") }).await;
+
+        assert_eq!(error.expect_err("it panicked").kind(), ErrorKind::Invalid);
+    }
+
+    proptest! {
+        #[test]
+        fn two_different_records_never_share_an_id(
+            one in ("[a:%]{1,3}", "[a:%]{1,3}", "[a:%]{1,3}"),
+            other in ("[a:%]{1,3}", "[a:%]{1,3}", "[a:%]{1,3}"),
+        ) {
+            let id = |(job, org, name): &(String, String, String)| {
+                let mut record = record(name);
+                address(&tick(job, org), &mut record).expect("short enough");
+                record.id
+            };
+
+            prop_assert_eq!(one == other, id(&one) == id(&other));
+        }
+    }
+}
