@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coord_core::{ClaimToken, Name};
+use coord_core::{ClaimToken, Key, Name};
 use coord_lock::{LockOptions, Locks, Released};
+use coord_redis::{Command, Redis, Script};
 use redis::aio::MultiplexedConnection;
 use rslock::LockManager;
 use serde::Serialize;
@@ -27,6 +28,7 @@ enum Side {
     Ours(Arc<Ours>),
     Scripts(Arc<Scripts>),
     Plain(Arc<Plain>),
+    Unfenced(Arc<Unfenced>),
     Rslock(LockManager),
     Redlock,
 }
@@ -53,8 +55,24 @@ struct Plain {
     keys: Vec<String>,
 }
 
+/// The same by coord-redis.
+struct Unfenced {
+    redis: Redis,
+    keys: Vec<Key>,
+}
+
 const COMPARE_AND_DELETE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+
+static UNFENCED_RELEASE: Script = Script::new("bench.compare_and_delete", COMPARE_AND_DELETE);
+
+/// The places of the sides.
+const OURS: usize = 0;
+const SCRIPTS: usize = 1;
+const PLAIN: usize = 2;
+const UNFENCED: usize = 3;
+const RSLOCK: usize = 4;
+const REDLOCK: usize = 5;
 
 /// All that is measured with one setting of `TCP_NODELAY`.
 struct Group {
@@ -101,7 +119,8 @@ pub(crate) async fn run(server: &Server, npm: Option<&Npm>) -> Result<Table> {
         notes: vec![
             "ratio: the median of the ratios of each round; costs are a pair of calls".to_owned(),
             "same scripts: redis-rs, one MultiplexedConnection, the Lua of coord-lock".to_owned(),
-            "plain: redis-rs, SET NX GET PX and EVALSHA compare-and-delete; no fence".to_owned(),
+            "plain: redis-rs, SET NX GET PX and EVALSHA compare-and-delete; no fence, as rslock"
+                .to_owned(),
         ],
         rows,
     })
@@ -111,8 +130,15 @@ impl Group {
     async fn new(server: &Server, nodelay: bool, has_npm: bool) -> Result<Self> {
         let most = TASKS.into_iter().max().unwrap_or_default();
         let names = || (0..most).map(|task| format!("own-{task}"));
+        let redis = server.coord(nodelay).await?;
+        let unfenced = Unfenced {
+            keys: names()
+                .map(|name| Ok(redis.keys().key("unfenced", &[&Name::new(name)?])))
+                .collect::<Result<_>>()?,
+            redis: redis.clone(),
+        };
         let ours = Ours {
-            locks: Locks::new(&server.coord(nodelay).await?),
+            locks: Locks::new(&redis),
             names: names().map(Name::new).collect::<Result<_, _>>()?,
             options: LockOptions::default(),
         };
@@ -140,6 +166,7 @@ impl Group {
             Side::Ours(Arc::new(ours)),
             Side::Scripts(Arc::new(scripts)),
             Side::Plain(Arc::new(plain)),
+            Side::Unfenced(Arc::new(unfenced)),
             Side::Rslock(LockManager::from_clients(vec![server.client(nodelay)?])),
         ];
         if has_npm {
@@ -149,42 +176,41 @@ impl Group {
     }
 
     fn rows(&self, tasks: usize, rounds: &[Rounds]) -> Vec<Row> {
-        let (ours, peers) = rounds.split_first().expect("ours is the first side");
         let setting = if self.nodelay { "nodelay" } else { "Nagle" };
-        let work = format!("{tasks} tasks, {setting}");
-        let mut rows = Vec::new();
-        for (side, theirs) in self.sides.iter().skip(1).zip(peers) {
-            let row = |unit, pick: fn(&Sample) -> f64| {
-                let ratios = ours
-                    .iter()
-                    .zip(theirs)
-                    .map(|(ours, theirs)| pick(ours) / pick(theirs));
-                Row {
-                    work: work.clone(),
-                    peer: side.name().to_owned(),
-                    unit,
-                    ours: Spread::of(ours.iter().map(pick)),
-                    theirs: Spread::of(theirs.iter().map(pick)),
-                    ratio: median(ratios),
-                    target: None,
-                    met: None,
-                    our_cost: cost(ours),
-                    their_cost: cost(theirs),
-                }
-            };
-            let rate = row("pairs/s", |sample| sample.per_second);
-            let row = match (side, tasks) {
-                (Side::Scripts(_), 1) => {
-                    row("us p50", |sample| sample.p50_us).aim(Target::RatioAtMost(1.10))
-                }
-                (Side::Scripts(_), 64..) => {
-                    rows.push(row("us p99", |sample| sample.p99_us));
-                    rate.aim(Target::RatioAtLeast(0.9))
-                }
-                (Side::Rslock(_), 64..) => rate.aim(Target::RatioAtLeast(1.15)),
-                _ => rate,
-            };
-            rows.push(row);
+        let row = |one: usize, other: usize, unit, pick: fn(&Sample) -> f64| {
+            let (ours, theirs) = (&rounds[one], &rounds[other]);
+            let ratios = ours
+                .iter()
+                .zip(theirs)
+                .map(|(ours, theirs)| pick(ours) / pick(theirs));
+            Row {
+                work: format!("{tasks} tasks, {setting}, {}", self.sides[one].name()),
+                peer: self.sides[other].name().to_owned(),
+                unit,
+                ours: Spread::of(ours.iter().map(pick)),
+                theirs: Spread::of(theirs.iter().map(pick)),
+                ratio: median(ratios),
+                target: None,
+                met: None,
+                our_cost: cost(ours),
+                their_cost: cost(theirs),
+            }
+        };
+        let rate = |one, other| row(one, other, "pairs/s", |sample| sample.per_second);
+        let is_many = tasks >= 64;
+        let aim = |row: Row, target| if is_many { row.aim(target) } else { row };
+        let mut rows = vec![
+            if tasks == 1 {
+                row(OURS, SCRIPTS, "us p50", |sample| sample.p50_us).aim(Target::RatioAtMost(1.10))
+            } else {
+                aim(rate(OURS, SCRIPTS), Target::RatioAtLeast(0.9))
+            },
+            aim(rate(OURS, RSLOCK), Target::RatioAtLeast(1.15)),
+            aim(rate(UNFENCED, PLAIN), Target::RatioAtLeast(0.9)),
+            aim(rate(UNFENCED, RSLOCK), Target::RatioAtLeast(1.15)),
+        ];
+        if self.sides.len() > REDLOCK {
+            rows.push(rate(OURS, REDLOCK));
         }
         rows
     }
@@ -210,6 +236,7 @@ impl Side {
             Self::Ours(_) => "coord-lock",
             Self::Scripts(_) => "same scripts",
             Self::Plain(_) => "plain",
+            Self::Unfenced(_) => "coord-redis, plain",
             Self::Rslock(_) => "rslock",
             Self::Redlock => "npm redlock",
         }
@@ -219,7 +246,7 @@ impl Side {
     fn commands(&self) -> &'static [&'static str] {
         match self {
             Self::Ours(_) | Self::Scripts(_) | Self::Redlock => &["evalsha", "eval"],
-            Self::Plain(_) | Self::Rslock(_) => &["set", "evalsha", "eval"],
+            Self::Plain(_) | Self::Unfenced(_) | Self::Rslock(_) => &["set", "evalsha", "eval"],
         }
     }
 
@@ -246,6 +273,14 @@ impl Side {
                 drive(tasks, ROUND, move |task| {
                     let plain = Arc::clone(&plain);
                     async move { plain.pair(task).await }
+                })
+                .await
+            }
+            Self::Unfenced(unfenced) => {
+                let unfenced = Arc::clone(unfenced);
+                drive(tasks, ROUND, move |task| {
+                    let unfenced = Arc::clone(&unfenced);
+                    async move { unfenced.pair(task).await }
                 })
                 .await
             }
@@ -352,6 +387,19 @@ impl Plain {
             .arg(key)
             .arg(token.as_str());
         released(release.query_async(&mut connection).await?)
+    }
+}
+
+impl Unfenced {
+    async fn pair(&self, task: usize) -> Result<()> {
+        let (key, token) = (&self.keys[task], ClaimToken::random());
+        let acquire = Command::new("SET").key(key).arg(token.as_str());
+        let acquire = acquire.arg("NX").arg("GET").arg("PX").arg(TTL_MS);
+        if self.redis.run(&acquire).await?.optional().is_some() {
+            return Err("coord-redis: the lock is held".into());
+        }
+        let release = UNFENCED_RELEASE.call(&[key]).arg(token.as_str());
+        released(self.redis.run(&release).await?.int()?)
     }
 }
 

@@ -96,6 +96,7 @@ async fn run(names: &[String]) -> Result<()> {
         if !names.is_empty() && !names.iter().any(|one| one == name) {
             continue;
         }
+        server.forget_scripts().await?;
         let load = machine::load();
         let mut table: Table = match name {
             "lock" => lock::run(&server, npm.as_ref()).await?,

@@ -108,6 +108,15 @@ impl Server {
         Ok(Redis::connect(config).await?)
     }
 
+    /// Forgets all scripts. Those of earlier benchmarks would slow down the scripts of later ones,
+    /// since Lua's garbage collector walks over all that the server has ever seen.
+    pub(crate) async fn forget_scripts(&self) -> Result<()> {
+        let mut connection = self.admin.clone();
+        let mut flush = redis::cmd("SCRIPT");
+        flush.arg("FLUSH").arg("SYNC");
+        Ok(flush.query_async(&mut connection).await?)
+    }
+
     /// How many entries the stream `key` has.
     pub(crate) async fn stream_length(&self, key: &str) -> Result<u64> {
         let mut connection = self.admin.clone();
