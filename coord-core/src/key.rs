@@ -135,6 +135,11 @@ impl KeySpace {
         Pattern(text)
     }
 
+    /// The pattern of all keys of this space and of its tenants, whatever their kind.
+    pub fn everything(&self) -> Pattern {
+        Pattern(format!("{}:{{*", self.prefix))
+    }
+
     /// The names in `key` if this space made it for `kind` (and it is no part beside one).
     pub fn names(&self, kind: &'static str, key: &str) -> Option<Vec<Name>> {
         let opened = self.opened(kind);

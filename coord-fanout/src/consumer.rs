@@ -46,7 +46,7 @@ use work::Work;
 ///             tokio::fs::write("last", text).await?;
 ///             Ok(())
 ///         },
-///         async move { drop(terminate.recv().await) },
+///         async move { _ = terminate.recv().await },
 ///     )
 ///     .await?;
 /// # Ok(())

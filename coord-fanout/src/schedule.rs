@@ -82,8 +82,14 @@ pub struct Schedule(Kind);
 
 #[derive(Clone)]
 enum Kind {
-    Cron { cron: Cron, zone: TimeZone },
-    Every { millis: i64 },
+    /// Boxed, since a table of instants is large.
+    Cron {
+        cron: Box<Cron>,
+        zone: TimeZone,
+    },
+    Every {
+        millis: i64,
+    },
 }
 
 impl Schedule {
@@ -117,6 +123,7 @@ impl Schedule {
                 Box::new(error),
             )
         })?;
+        let cron = Box::new(cron);
         let schedule = Self(Kind::Cron { cron, zone });
         if schedule.next(TickTime(0)).is_none() {
             return Err(Error::invalid(format!(
@@ -132,7 +139,9 @@ impl Schedule {
     /// # Errors
     /// `Invalid` for any other interval.
     pub fn every(interval: Duration) -> Result<Self> {
-        if !(SHORTEST..=LONGEST).contains(&interval) || interval.subsec_nanos() % 1_000_000 != 0 {
+        if !(SHORTEST..=LONGEST).contains(&interval)
+            || !interval.subsec_nanos().is_multiple_of(1_000_000)
+        {
             return Err(Error::invalid(format!(
                 "an interval of {interval:?} is not in 10 ms to 366 days in whole milliseconds"
             )));

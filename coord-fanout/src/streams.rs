@@ -12,8 +12,11 @@
 //!   is in at most one consumer's hands whichever consumers live, without any lock that could be
 //!   left behind, and different groups take turns. Groups cost nothing while they are empty.
 //! - **Delays.** A retried message is in a sorted set by the time it is due, on the server's
-//!   clock. Whoever receives next moves what is due; a consumer that blocks wakes for the next one.
-//!   (The idle time of the stream's group could express delays below the visibility only.)
+//!   clock, rounded up. Whoever receives next moves what is due. A receive that waits knows of
+//!   the delays that were there when it began, and wakes for the first of them; one that was added
+//!   since then, it sees at its next look, so a message is never early, and late by the length of
+//!   one wait at most: a second with a [`Consumer`](crate::Consumer). (The idle time of the
+//!   stream's group could express delays below the visibility only.)
 //! - **Visibility** is the idle time of a delivery. It is looked at four times a visibility, at
 //!   least every five seconds, by every consumer, so an abandoned delivery is taken over within
 //!   one and a quarter visibilities. Extending sets the idle time back to zero.
@@ -193,6 +196,6 @@ impl Queue for StreamQueue {
     }
 
     fn upkeep(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.0.redis.spawn(work);
+        self.0.redis.tend(work);
     }
 }

@@ -1,11 +1,12 @@
 //! One claim, and what became of it.
 
-use coord_core::{ClaimToken, ErrorKind, FencingToken, Key, Result, Ttl};
+use coord_core::{ClaimToken, Error, ErrorKind, FencingToken, Key, Result, Ttl};
 use coord_redis::{Command, Receipt, Reply, Script};
 use tokio::time::Instant;
 
 use crate::hold::Grant;
 use crate::lease::{self, Lease, RemoveResult};
+use crate::schedule::valid_until;
 use crate::signals::{Operation, Outcome, Signal, reported};
 use crate::{Holder, Leases};
 
@@ -122,15 +123,20 @@ impl Pending {
             .emit();
             return Ok(Claim::Held(holder));
         }
-        let lease = self.lease(answer.text()?.parse()?, sent_at);
+        let fence = answer.text()?.parse()?;
+        if valid_until(sent_at, self.ttl) <= Instant::now() {
+            let key = &self.key;
+            return Err(Error::timeout(format!(
+                "claiming {key}: the answer came when the lease could have ended already"
+            )));
+        }
+        let lease = self.lease(fence, sent_at);
         let outcome = Outcome::Claimed;
         Signal::Claim {
             outcome,
             elapsed_ms,
         }
         .emit();
-        // An answer that came too late is no ground to act on: the lease may have ended.
-        lease.check()?;
         Ok(Claim::Claimed(lease))
     }
 

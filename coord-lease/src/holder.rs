@@ -67,3 +67,67 @@ fn parse(record: &str, fence: FencingToken) -> Option<Record> {
         since: SystemTime::UNIX_EPOCH.checked_add(since)?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use coord_core::{ErrorKind, Name};
+
+    use super::*;
+
+    fn reply(record: Reply, left_ms: i64) -> Reply {
+        let fence = Reply::Bytes(b"17".to_vec());
+        Reply::List(vec![fence, record, Reply::Int(left_ms)])
+    }
+
+    fn holder(record: &str) -> Holder {
+        let record = Reply::Bytes(record.as_bytes().to_vec());
+        Holder::from_reply(reply(record, 5)).expect("a holder")
+    }
+
+    #[test]
+    fn a_holder_is_read_with_its_record() {
+        let owner = Owner::new(Name::new("a:b").expect("a valid name"));
+
+        let holder = holder(&format!("17:1500:{}", owner.encode()));
+
+        let record = holder.record.expect("the record of this grant");
+        assert_eq!(record.owner, owner);
+        let since = record.since.duration_since(SystemTime::UNIX_EPOCH);
+        assert_eq!(since.expect("after"), Duration::from_millis(1500));
+        assert_eq!(holder.remaining, Duration::from_millis(5));
+    }
+
+    #[test]
+    fn a_record_of_another_grant_or_of_another_form_says_nothing() {
+        let owner = r#"{"name":"n"}"#;
+        assert!(holder(&format!("17:1:{owner}")).record.is_some());
+
+        for record in [
+            format!("16:1:{owner}"),
+            format!("17::{owner}"),
+            format!("17:x:{owner}"),
+            "17:1:".to_owned(),
+            "17:1".to_owned(),
+            String::new(),
+        ] {
+            assert_eq!(holder(&record).record, None, "{record}");
+        }
+    }
+
+    #[test]
+    fn a_holder_without_a_record_or_a_ttl_is_still_one() {
+        let holder = Holder::from_reply(reply(Reply::Nil, -1)).expect("a holder");
+
+        assert_eq!((holder.record, holder.remaining), (None, Duration::ZERO));
+    }
+
+    #[test]
+    fn a_reply_of_another_form_is_corrupt() {
+        let no_fence = vec![Reply::Bytes(b"0".to_vec()), Reply::Nil, Reply::Int(1)];
+
+        for reply in [Reply::Nil, Reply::Int(1), Reply::List(no_fence)] {
+            let error = Holder::from_reply(reply).expect_err("of another form");
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
+        }
+    }
+}

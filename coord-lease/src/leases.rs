@@ -46,10 +46,10 @@ impl Leases {
     /// third of its TTL until the lease is released, dropped or lost.
     ///
     /// # Errors
-    /// `Unavailable`: not claimed. `Timeout`: it is unknown, and what may have been claimed is
-    /// released in the background; [`prepare`](Self::prepare) is for finding out instead. `Lost`:
-    /// the answer came when the lease could have ended already. `Corrupt`: something that is no
-    /// lease is stored there.
+    /// `Unavailable`: not claimed. `Timeout`: there was no answer, or it came when the lease could
+    /// have ended already; what may have been claimed is released in the background, and
+    /// [`prepare`](Self::prepare) is for finding out instead. `Corrupt`: something that is no
+    /// lease is stored there, and stays.
     ///
     /// # Cancel safety
     /// Safe: what a dropped claim may have claimed is released in the background.

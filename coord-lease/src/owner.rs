@@ -101,3 +101,38 @@ impl Owner {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner() -> Owner {
+        Owner::new(Name::new("node: \"1\"").expect("a valid name"))
+    }
+
+    #[test]
+    fn an_owner_is_read_back_as_it_was_stored() {
+        let owner = owner().with("task", "a:b\n").expect("short");
+
+        assert_eq!(Owner::decode(&owner.encode()), Some(owner));
+    }
+
+    #[test]
+    fn an_owner_of_a_later_version_is_read_and_something_else_is_not() {
+        let later = Owner::decode(r#"{"name":"n","zone":"eu"}"#).expect("it has a name");
+
+        assert_eq!((later.name().as_str(), later.pid()), ("n", 0));
+        for text in ["", "{}", "n", "[1]", r#"{"name":""}"#] {
+            assert_eq!(Owner::decode(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn metadata_is_taken_up_to_its_limit_and_refused_above_it() {
+        let rest = MAX_BYTES - owner().with("k", "").expect("short").encode().len();
+
+        assert!(owner().with("k", &"v".repeat(rest)).is_ok());
+        let refused = owner().with("k", &"v".repeat(rest + 1));
+        assert!(refused.is_err());
+    }
+}

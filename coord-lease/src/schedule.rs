@@ -185,3 +185,148 @@ impl<T: Clone> Schedule<T> {
         self.early.extend(entry.early.map(|early| (early, id)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn ttl(millis: u64) -> Ttl {
+        Ttl::from_millis(millis).expect("in range")
+    }
+
+    fn ids(due: &Due<&'static str>) -> Vec<&'static str> {
+        due.renew.iter().map(|&(_, lease)| lease).collect()
+    }
+
+    #[test]
+    fn trust_ends_a_hundredth_and_two_milliseconds_before_the_ttl_counted_from_the_sending() {
+        let sent_at = Instant::now();
+
+        assert_eq!(valid_until(sent_at, ttl(1000)), sent_at + 988 * MS);
+        assert_eq!(valid_until(sent_at, Ttl::MIN), sent_at + 79 * MS / 10);
+    }
+
+    #[test]
+    fn a_lease_is_renewed_at_a_third_of_its_ttl_and_not_before() {
+        let (mut schedule, start) = (Schedule::default(), Instant::now());
+        schedule.add("a", ttl(3000), start);
+
+        assert_eq!(ids(&schedule.due(start + 999 * MS)), [""; 0]);
+        assert_eq!(schedule.next(), Some(start + 1000 * MS));
+        assert_eq!(ids(&schedule.due(start + 1000 * MS)), ["a"]);
+        assert_eq!(ids(&schedule.due(start + 1001 * MS)), [""; 0], "under way");
+    }
+
+    #[test]
+    fn a_lease_goes_along_with_another_up_to_an_eighth_of_its_ttl_early() {
+        let (mut schedule, start) = (Schedule::default(), Instant::now());
+        schedule.add("first", ttl(2400), start);
+        schedule.add("near", ttl(2400), start + 300 * MS);
+        schedule.add("far", ttl(2400), start + 301 * MS);
+
+        assert_eq!(ids(&schedule.due(start + 800 * MS)), ["first", "near"]);
+    }
+
+    #[test]
+    fn a_lease_whose_renewal_is_under_way_is_lost_when_its_time_is_up() {
+        let (mut schedule, start) = (Schedule::default(), Instant::now());
+        schedule.add("a", ttl(1000), start);
+        let under_way = schedule.due(start + 334 * MS).renew;
+
+        assert_eq!(schedule.next(), Some(start + 988 * MS));
+        assert!(schedule.due(start + 987 * MS).expired.is_empty());
+        assert_eq!(schedule.due(start + 988 * MS).expired, ["a"]);
+        schedule.renewed(under_way[0].0, start + 334 * MS);
+        assert_eq!(schedule.next(), None);
+    }
+
+    #[test]
+    fn a_renewal_counts_from_its_sending_and_never_backwards() {
+        let (mut schedule, start) = (Schedule::default(), Instant::now());
+        let id = schedule.add("a", ttl(3000), start);
+        schedule.due(start + 1000 * MS);
+
+        schedule.renewed(id, start + 1000 * MS);
+        schedule.renewed(id, start + 500 * MS);
+        let under_way = schedule.due(start + 2900 * MS);
+
+        assert_eq!(ids(&under_way), ["a"], "valid until 3968 ms");
+        assert!(schedule.due(start + 3967 * MS).expired.is_empty());
+        assert_eq!(schedule.due(start + 3968 * MS).expired, ["a"]);
+    }
+
+    #[test]
+    fn leases_of_one_failed_call_are_retried_in_one_call() {
+        let (mut schedule, start) = (Schedule::default(), Instant::now());
+        let ids: Vec<_> = ["a", "b", "c"]
+            .into_iter()
+            .map(|lease| schedule.add(lease, ttl(30_000), start))
+            .collect();
+        let failed_at = start + 10_000 * MS;
+        schedule.due(failed_at);
+
+        schedule.failed(&ids, failed_at, |failures| 100 * MS * (failures + 1));
+        assert_eq!(schedule.next(), Some(failed_at + 100 * MS));
+        assert_eq!(schedule.due(failed_at + 100 * MS).renew.len(), 3);
+
+        schedule.failed(&ids, failed_at + 100 * MS, |failures| {
+            100 * MS * (failures + 1)
+        });
+        assert_eq!(schedule.next(), Some(failed_at + 300 * MS));
+    }
+
+    #[test]
+    fn a_retry_never_comes_at_once_nor_later_than_a_twelfth_of_the_ttl() {
+        let (mut schedule, start) = (Schedule::default(), Instant::now());
+        let id = schedule.add("a", ttl(1200), start);
+        schedule.due(start + 400 * MS);
+
+        schedule.failed(&[id], start + 400 * MS, |_| Duration::ZERO);
+        assert_eq!(schedule.next(), Some(start + 401 * MS));
+        schedule.due(start + 401 * MS);
+        schedule.failed(&[id], start + 500 * MS, |_| Duration::MAX);
+        assert_eq!(schedule.next(), Some(start + 600 * MS));
+    }
+
+    #[test]
+    fn what_is_removed_is_never_due() {
+        let (mut schedule, start) = (Schedule::default(), Instant::now());
+        let id = schedule.add("a", ttl(1000), start);
+        let under_way = schedule.add("b", ttl(1000), start + MS);
+        schedule.due(start + 400 * MS);
+
+        schedule.remove(id);
+        schedule.remove(under_way);
+        schedule.failed(&[id, under_way], start + 500 * MS, |_| MS);
+
+        assert_eq!(schedule.next(), None);
+        assert!(schedule.early.is_empty() && schedule.entries.is_empty());
+    }
+
+    #[test]
+    fn ten_thousand_leases_of_thirty_seconds_take_few_calls_whenever_they_were_granted() {
+        let (mut schedule, start) = (Schedule::default(), Instant::now());
+        for number in 0..10_000_u32 {
+            // Spread over one TTL, in no order.
+            let sent_at = start + MS * (number * 7919 % 30_000);
+            schedule.add("a", ttl(30_000), sent_at);
+        }
+
+        let (mut calls, mut renewals) = (0, 0);
+        while let Some(now) = schedule.next().filter(|&now| now < start + 90_000 * MS) {
+            let due = schedule.due(now);
+            assert!(due.expired.is_empty());
+            calls += due.renew.len().div_ceil(256);
+            renewals += due.renew.len();
+            for (id, _) in due.renew {
+                schedule.renewed(id, now);
+            }
+        }
+
+        assert!(renewals >= 60_000, "{renewals}");
+        assert!(calls * 20 < 60_000, "{calls} calls");
+        assert!(calls < 1000, "{calls} calls");
+    }
+}

@@ -54,12 +54,14 @@ impl Redis {
     ///
     /// # Errors
     /// `Unavailable` when no connection is there within the configured deadline; `Invalid` for a
-    /// password that is refused, a server older than Redis 6.2, or TLS settings that cannot work.
+    /// password that is refused, a server older than Redis 6.2, TLS settings that cannot work, or
+    /// a span of time below 1 ms.
     ///
     /// # Cancel safety
     /// Safe: what was opened is closed.
     pub async fn connect(config: Config) -> Result<Self> {
         coord_core::signals::register(SIGNALS);
+        config.check()?;
         #[cfg(feature = "tls")]
         if config.tls {
             crate::tls::install_provider();
@@ -171,10 +173,10 @@ impl Redis {
         if let Some(Ok(there)) = there.map(Arc::downcast) {
             return there;
         }
-        let made = Arc::new(make());
-        let weak = Arc::downgrade(&made);
+        let first = Arc::new(make());
+        let weak = Arc::downgrade(&first);
         all.insert(TypeId::of::<T>(), weak);
-        made
+        first
     }
 
     /// Repeats a compare-and-delete until it is certain that the claim it undoes cannot hold.
@@ -270,6 +272,23 @@ impl Redis {
         keys.sort_unstable();
         keys.dedup();
         Ok(keys)
+    }
+
+    /// Removes all keys that match `pattern`, one at a time, and says how many; a key that comes
+    /// meanwhile may stay.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); what was removed before the error is gone.
+    ///
+    /// # Cancel safety
+    /// Safe: some keys may be left, and another call removes them.
+    pub async fn remove(&self, pattern: &Pattern) -> Result<u64> {
+        let mut removed = 0;
+        for key in self.scan(pattern).await? {
+            let unlink = Command::new("UNLINK").scanned(&key).idempotent();
+            removed += u64::try_from(self.run(&unlink).await?.int()?).unwrap_or(0);
+        }
+        Ok(removed)
     }
 
     /// Subscribes to `channel`, and returns once the server has confirmed it.

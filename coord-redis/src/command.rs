@@ -51,6 +51,15 @@ impl Command {
         self
     }
 
+    /// Adds a key as a scan of ours found it.
+    pub(crate) fn scanned(mut self, key: &str) -> Self {
+        let rest = key.split_once('{').map(|(_, rest)| rest);
+        let tag = rest.and_then(|rest| rest.split_once('}'));
+        self.slot = tag.map(|(tag, _)| slot_of(tag));
+        self.cmd.arg(key);
+        self
+    }
+
     /// Adds a channel.
     #[must_use]
     pub fn channel(mut self, channel: &Channel) -> Self {

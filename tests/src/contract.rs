@@ -15,7 +15,12 @@ use coord_core::Variable;
 use coord_core::signals::{self, Alarm, Contract, Declaration, Finding, Observed};
 
 /// Every crate that emits, with its signals.
-pub const CRATES: &[(&str, &[Declaration])] = &[("coord-redis", coord_redis::SIGNALS)];
+pub const CRATES: &[(&str, &[Declaration])] = &[
+    ("coord-redis", coord_redis::SIGNALS),
+    ("coord-lease", coord_lease::SIGNALS),
+    ("coord-lock", coord_lock::SIGNALS),
+    ("coord-fanout", coord_fanout::SIGNALS),
+];
 
 /// Every crate that reads the environment, with its variables.
 pub const VARIABLES: &[(&str, &[Variable])] = &[("coord-redis", coord_redis::VARIABLES)];

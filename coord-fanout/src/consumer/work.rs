@@ -26,6 +26,9 @@ const AGAIN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_se
 /// How long after the drain time the queue may take to hear of the rest.
 const LAST_WORD: Duration = Duration::from_secs(5);
 
+/// No process waits longer for its end; bounded so that every duration may be asked for.
+const LONGEST_DRAIN: Duration = Duration::from_hours(24);
+
 /// What a handler's task returns: how long it took, and what it said.
 type Handled = (Duration, Result<(), Failure>);
 
@@ -47,7 +50,7 @@ pub(super) struct Work<Q, H> {
     handler: Arc<H>,
     held: Arc<Held>,
     handlers: JoinSet<Handled>,
-    at_work: HashMap<task::Id, Arc<Delivery>>,
+    running: HashMap<task::Id, Arc<Delivery>>,
     /// At most one receive and one settlement.
     calls: JoinSet<Call>,
     receiving: bool,
@@ -57,7 +60,8 @@ pub(super) struct Work<Q, H> {
     failures: u32,
     /// When to receive again after a failure.
     resume: Instant,
-    draining: bool,
+    /// When the drain time ends, from the shutdown on.
+    drained_by: Option<Instant>,
     /// What `run` returns in the end.
     outcome: Result<()>,
 }
@@ -74,21 +78,21 @@ where
             consumer,
             handler: Arc::new(handler),
             handlers: JoinSet::new(),
-            at_work: HashMap::new(),
+            running: HashMap::new(),
             calls: JoinSet::new(),
             receiving: false,
             settling: false,
             finished: Vec::new(),
             failures: 0,
             resume: Instant::now(),
-            draining: false,
+            drained_by: None,
             outcome: Ok(()),
         }
     }
 
     pub(super) async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
         // Dropped with this future, it ends the two tasks.
-        let (_running, stopped) = watch::channel(());
+        let (_while_it_runs, stopped) = watch::channel(());
         let queue = &self.consumer.queue;
         let extending = extend(queue.clone(), Arc::clone(&self.held), stopped.clone());
         queue.upkeep(extending);
@@ -100,23 +104,22 @@ where
 
     async fn until_drained(&mut self, shutdown: impl Future<Output = ()> + Send) {
         let mut shutdown = pin!(shutdown);
-        let mut drained_by = Instant::now();
         let mut dropped = false;
         loop {
             self.collect();
             self.settle();
             self.receive();
-            if self.draining && self.is_idle() {
+            if self.is_draining() && self.is_idle() {
                 return;
             }
-            let paused = !self.receiving && !self.draining && self.has_room();
-            let was_draining = self.draining;
+            let paused = !self.receiving && !self.is_draining() && self.has_room();
+            let drained_by = self.drained_by.unwrap_or_else(Instant::now);
             tokio::select! {
-                () = &mut shutdown, if !self.draining => self.draining = true,
+                () = &mut shutdown, if !self.is_draining() => self.drain(),
                 Some(ended) = self.handlers.join_next_with_id() => self.ended(ended),
                 Some(called) = self.calls.join_next() => self.called(called),
                 () = tokio::time::sleep_until(self.resume), if paused => {}
-                () = tokio::time::sleep_until(drained_by), if self.draining && !dropped => {
+                () = tokio::time::sleep_until(drained_by), if self.is_draining() && !dropped => {
                     self.handlers.abort_all();
                     dropped = true;
                 }
@@ -124,10 +127,15 @@ where
                     return self.leave_rest();
                 }
             }
-            if self.draining && !was_draining {
-                drained_by = Instant::now() + self.consumer.drain;
-            }
         }
+    }
+
+    fn drain(&mut self) {
+        self.drained_by = Some(Instant::now() + self.consumer.drain.min(LONGEST_DRAIN));
+    }
+
+    fn is_draining(&self) -> bool {
+        self.drained_by.is_some()
     }
 
     fn is_idle(&self) -> bool {
@@ -147,7 +155,7 @@ where
 
     fn receive(&mut self) {
         let ready = Instant::now() >= self.resume;
-        if self.receiving || self.draining || !ready || !self.has_room() {
+        if self.receiving || self.is_draining() || !ready || !self.has_room() {
             return;
         }
         let room = self.consumer.concurrency.get() - self.held.len();
@@ -196,17 +204,19 @@ where
             Ok(deliveries) => {
                 self.failures = 0;
                 for delivery in deliveries {
-                    if self.draining {
+                    if self.is_draining() {
                         self.held.insert(&delivery, None);
                         self.finish(Arc::new(delivery), Verdict::Release, Duration::ZERO);
                     } else {
-                        self.start(Arc::new(delivery));
+                        self.start(delivery);
                     }
                 }
             }
             Err(error) if matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Corrupt) => {
                 self.outcome = Err(error);
-                self.draining = true;
+                if !self.is_draining() {
+                    self.drain();
+                }
             }
             Err(error) => {
                 self.resume = Instant::now() + AGAIN.jittered(self.failures);
@@ -220,20 +230,22 @@ where
         }
     }
 
-    fn start(&mut self, delivery: Arc<Delivery>) {
+    fn start(&mut self, delivery: Delivery) {
+        let delivery = Arc::new(delivery);
         let (handler, given) = (Arc::clone(&self.handler), Arc::clone(&delivery));
         let task = self.handlers.spawn(async move {
             let started = Instant::now();
             let result = handler(given).await;
             (started.elapsed(), result)
         });
-        self.at_work.insert(task.id(), Arc::clone(&delivery));
+        let id = task.id();
         self.held.insert(&delivery, Some(task));
+        self.running.insert(id, delivery);
     }
 
     fn ended(&mut self, ended: Result<(task::Id, Handled), JoinError>) {
         let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
-        let Some(delivery) = self.at_work.remove(&id) else {
+        let Some(delivery) = self.running.remove(&id) else {
             return;
         };
         let ours = self.held.ended(&delivery.receipt);
@@ -326,7 +338,7 @@ where
             error: Detail::error(&error),
         }
         .emit();
-        if self.draining && self.outcome.is_ok() {
+        if self.is_draining() && self.outcome.is_ok() {
             self.outcome = Err(self.left_behind(finished.len()).with_source(error));
         }
     }

@@ -21,11 +21,17 @@ for index = 5, #KEYS do
 end
 local exists = redis.call('EXISTS', ready) == 1
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- Rounded up, so that no delay ends early.
+local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 
 local function leave(entry)
   redis.call('XACK', ready, consumers, entry)
   redis.call('XDEL', ready, entry)
+end
+
+local function add(message, attempts)
+  redis.call('XADD', ready, '*',
+    'i', message.i, 'g', message.g, 'n', attempts, 'b', message.b)
 end
 
 -- The head of the group is done with: the next one takes its place.
@@ -38,7 +44,7 @@ local function advance(list)
   if next_message then
     local id, group, body = cmsgpack.unpack(next_message)
     redis.call('LSET', KEYS[list], 0, '')
-    redis.call('XADD', ready, '*', 'i', id, 'g', group, 'n', 0, 'b', body)
+    add({i = id, g = group, b = body}, 0)
     released = released + 1
   end
 end
@@ -85,13 +91,17 @@ local function settle(at)
   end
   local attempts = message.n + times
   if verdict == 'release' then
-    redis.call('XADD', ready, '*',
-      'i', message.i, 'g', message.g, 'n', attempts - 1, 'b', message.b)
+    add(message, attempts - 1)
     return DONE
   elseif verdict == 'retry' and attempts < most_attempts then
-    -- The entry, which never comes again, keeps two equal messages apart.
-    redis.call('ZADD', delayed, now + ARGV[at + 4],
-      cmsgpack.pack(message.i, message.g, attempts, message.b, entry))
+    local delay = tonumber(ARGV[at + 4])
+    if delay == 0 then
+      add(message, attempts)
+    else
+      -- The entry, which never comes again, keeps two equal messages apart.
+      redis.call('ZADD', delayed, now + delay,
+        cmsgpack.pack(message.i, message.g, attempts, message.b, entry))
+    end
     return DONE
   end
   -- What is abandoned was taken over to be given up, not to be tried.

@@ -47,7 +47,7 @@ pub(super) struct Lists<'a> {
     keys: &'a Keys,
     /// How many keys come before them.
     before: usize,
-    lists: Vec<(&'a Name, Key)>,
+    known: Vec<(&'a Name, Key)>,
 }
 
 impl<'a> Lists<'a> {
@@ -55,7 +55,7 @@ impl<'a> Lists<'a> {
         Self {
             keys,
             before,
-            lists: Vec::new(),
+            known: Vec::new(),
         }
     }
 
@@ -64,16 +64,16 @@ impl<'a> Lists<'a> {
         let Some(group) = group else {
             return 0;
         };
-        let known = self.lists.iter().position(|(name, _)| *name == group);
-        let place = known.unwrap_or_else(|| {
-            self.lists.push((group, self.keys.group(group)));
-            self.lists.len() - 1
+        let place = self.known.iter().position(|(name, _)| *name == group);
+        let place = place.unwrap_or_else(|| {
+            self.known.push((group, self.keys.group(group)));
+            self.known.len() - 1
         });
         self.before + place + 1
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = &Key> {
-        self.lists.iter().map(|(_, key)| key)
+        self.known.iter().map(|(_, key)| key)
     }
 }
 

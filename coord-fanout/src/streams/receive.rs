@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coord_core::{Error, Name, Result};
+use coord_core::{Error, ErrorKind, Name, Result};
 use coord_redis::{Command, Reply};
 use tokio::time::Instant;
 
@@ -12,6 +12,9 @@ use crate::signals::{Burial, Signal};
 
 /// Most messages in one reply, which other calls wait behind: 32 MiB at worst.
 const MOST: usize = 128;
+
+/// The longest wait of one receive, so that every duration may be asked for.
+const LONGEST_WAIT: Duration = Duration::from_hours(24);
 
 /// The longest time between two looks for overdue deliveries.
 const LONGEST_SWEEP: Duration = Duration::from_secs(5);
@@ -76,7 +79,7 @@ struct Content {
 
 impl Inner {
     pub(super) async fn receive(&self, max: usize, wait: Duration) -> Result<Vec<Delivery>> {
-        let (max, until) = (max.clamp(1, MOST), Instant::now() + wait);
+        let (max, until) = (max.clamp(1, MOST), Instant::now() + wait.min(LONGEST_WAIT));
         loop {
             let sent = Instant::now();
             let taken = self.take(max, sent).await?;
@@ -88,7 +91,12 @@ impl Inner {
                 return Ok(deliveries);
             };
             let sent = Instant::now();
-            let entries = self.block_for(max, block).await?;
+            let entries = match self.block_for(max, block).await {
+                Ok(entries) => entries,
+                // Nothing was read. The next look repairs what is missing, or says why it cannot.
+                Err(error) if error.kind() == ErrorKind::Unavailable => continue,
+                Err(error) => return Err(error),
+            };
             let deliveries = self.handable(entries, sent).await?;
             if !deliveries.is_empty() {
                 return Ok(deliveries);

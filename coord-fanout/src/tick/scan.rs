@@ -66,7 +66,7 @@ struct Count {
 
 impl Run {
     /// Scans and finishes, unless `stop` comes first: then it releases the tick at once.
-    pub(crate) async fn to_its_end<Q: Queue>(self, queue: &Q, stop: watch::Receiver<bool>) -> End {
+    pub(crate) async fn execute<Q: Queue>(self, queue: &Q, stop: watch::Receiver<bool>) -> End {
         let started = Instant::now();
         let scanned = tokio::select! {
             biased;

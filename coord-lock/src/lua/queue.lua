@@ -50,9 +50,13 @@ local function queue_pass_on()
   -- A release has to succeed where memory is full, too, and it does if it begins by freeing some.
   redis.call('DEL', KEYS[1])
   if not token then return end
-  if token == '*' or queue_offer(token, owner, now_ms) then
-    redis.call(ARGV[3], ARGV[2], '')
+  if token == '*' then
+    -- All of them are told, and whoever goes on waiting leaves the mark anew.
+    redis.call('DEL', KEYS[3])
+  elseif not queue_offer(token, owner, now_ms) then
+    return
   end
+  redis.call(ARGV[3], ARGV[2], '')
 end
 
 -- An error to return if the record, the queue or the places are something else, or nothing.
