@@ -65,6 +65,34 @@ async fn a_user_who_may_run_no_scripts_is_told_what_is_missing_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_user_who_may_use_no_channels_has_locks_but_cannot_wait_for_them() {
+    let rules = ["on", ">secret", "~*", "resetchannels", "+@all"];
+    let builder = RedisServer::builder().user("app", &rules);
+    let stage = need!(Stage::with(builder).await);
+    let (everybody, others) = (stage.locks().await, stage.locks().await);
+    let locks = stage.locks_at(&stage.server.url_as("app", "secret")).await;
+
+    for order in ORDERS {
+        let lock = take(&everybody, &ordered(order)).await;
+        let error = locks.acquire(&job(), SOON, &ordered(order)).await;
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::Invalid);
+        stage.waiting_becomes(0).await;
+        lock.release().await.unwrap();
+
+        let lock = take(&locks, &ttl_ms(1000).order(order)).await;
+        let waiting = tokio::spawn({
+            let others = others.clone();
+            async move { others.acquire(&job(), SOON, &ordered(order)).await }
+        });
+        stage.waiting_becomes(1).await;
+        assert_eq!(lock.release().await.unwrap(), Released::Freed);
+        // Nobody is told: it comes by itself.
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+        stage.is_clean().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_lock_is_left_alone() {
     let stage = need!(Stage::new().await);
     let locks = stage.locks().await;
