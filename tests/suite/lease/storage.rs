@@ -42,7 +42,8 @@ async fn no_key_is_ever_without_a_ttl_and_the_record_outlives_the_lease_by_a_day
             let ttl = ttl.int().expect("a number");
             assert_ne!(ttl, -1, "{}", key.text());
             if key.text().ends_with(":record") {
-                assert!(ttl > DAY_MS, "{}: {ttl}", key.text());
+                // A day from the end of its last lease, which was within this test.
+                assert!(ttl > DAY_MS - 60_000, "{}: {ttl}", key.text());
             }
             seen += 1;
         }
