@@ -94,14 +94,16 @@ impl fmt::Debug for Records {
 }
 
 type Scanning = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+type Scan = dyn Fn(Tick, Records) -> Scanning + Send + Sync;
+type Body = dyn Fn(&Name, TickTime) -> Vec<u8> + Send + Sync;
 
 /// What a job does at a tick.
 #[derive(Clone)]
 pub(crate) enum Work {
     /// Finds records.
-    Scan(Arc<dyn Fn(Tick, Records) -> Scanning + Send + Sync>),
+    Scan(Arc<Scan>),
     /// Is one message itself.
-    Message(Arc<dyn Fn(&Name, TickTime) -> Vec<u8> + Send + Sync>),
+    Message(Arc<Body>),
 }
 
 /// When a job runs.

@@ -143,20 +143,14 @@ async fn release(
     let attempts = Receipt::default();
     let removal = remove(&held.key, &held.record, By::Token(&held.token)).receipt(&attempts);
     let answer = redis.run_apart(&removal, redis.deadline()).await;
-    let result = RemoveResult::of(answer, &attempts).unwrap_or_else(|error| match error.kind() {
-        ErrorKind::Corrupt => RemoveResult::NotOwner { holder: None },
-        _ => {
-            let (cause, lease) = (Cause::of(&error), held.key.clone());
-            let error = Detail::error(&error);
-            Signal::RemoveFailed {
-                cause,
-                lease,
-                error,
-            }
-            .emit();
+    let result = match RemoveResult::of(answer, &attempts) {
+        Ok(result) => result,
+        Err(error) if error.kind() == ErrorKind::Corrupt => RemoveResult::NotOwner { holder: None },
+        Err(error) => {
+            report(&held, &error);
             RemoveResult::Unknown
         }
-    });
+    };
     // What another attempt may have removed was not lost.
     if !attempts.is_split() {
         held.removed(&result);
@@ -177,7 +171,19 @@ async fn release(
     _ = redis.settle(&removal, &receipt, removed, until).await;
 }
 
+fn report(held: &Held, error: &Error) {
+    let (cause, lease) = (Cause::of(error), held.key.clone());
+    let error = Detail::error(error);
+    Signal::RemoveFailed {
+        cause,
+        lease,
+        error,
+    }
+    .emit();
+}
+
 /// By what the one lease that is meant is told from others.
+#[derive(Clone, Copy)]
 pub(crate) enum By<'a> {
     Token(&'a ClaimToken),
     Fence(FencingToken),

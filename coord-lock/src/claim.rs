@@ -199,8 +199,12 @@ impl Drop for Claim {
         }
         let (redis, receipt) = (self.redis.clone(), self.receipt.clone());
         let undo = self.undoing().idempotent();
-        // By then what the claim may have been granted has ended by itself.
-        let until = Instant::now() + self.ttl.as_duration().max(OFFER);
+        // By then what the claim may have left has ended by itself.
+        let life = match self.order {
+            Order::Any => self.ttl.as_duration(),
+            Order::Fifo => self.ttl.as_duration().max(PLACE),
+        };
+        let until = Instant::now() + life;
         self.redis.spawn(async move {
             let undid = |reply: &Reply| matches!(reply, Reply::Int(1));
             // What could not be undone is told by the signal redis.release.abandoned.

@@ -54,12 +54,14 @@ impl Redis {
     ///
     /// # Errors
     /// `Unavailable` when no connection is there within the configured deadline; `Invalid` for a
-    /// password that is refused, a server older than Redis 6.2, or TLS settings that cannot work.
+    /// password that is refused, a server older than Redis 6.2, TLS settings that cannot work, or
+    /// a span of time below 1 ms.
     ///
     /// # Cancel safety
     /// Safe: what was opened is closed.
     pub async fn connect(config: Config) -> Result<Self> {
         coord_core::signals::register(SIGNALS);
+        config.check()?;
         #[cfg(feature = "tls")]
         if config.tls {
             crate::tls::install_provider();
@@ -171,10 +173,10 @@ impl Redis {
         if let Some(Ok(there)) = there.map(Arc::downcast) {
             return there;
         }
-        let made = Arc::new(make());
-        let weak = Arc::downgrade(&made);
+        let first = Arc::new(make());
+        let weak = Arc::downgrade(&first);
         all.insert(TypeId::of::<T>(), weak);
-        made
+        first
     }
 
     /// Repeats a compare-and-delete until it is certain that the claim it undoes cannot hold.

@@ -185,7 +185,6 @@ impl Reply {
                 Self::Bytes(text.into_bytes())
             }
             Value::Double(number) => Self::Bytes(number.to_string().into_bytes()),
-            Value::BigNumber(digits) => Self::Bytes(digits),
             Value::Array(items) | Value::Set(items) | Value::Push { data: items, .. } => {
                 Self::List(
                     items
@@ -200,7 +199,8 @@ impl Reply {
             }
             Value::Attribute { data, .. } => Self::from_value(*data)?,
             Value::ServerError(error) => return Err(error.into()),
-            // The type is open: a kind of reply that does not exist yet is none that we ask for.
+            // None that we ask for: one that does not exist yet, and the big number, whose type
+            // here depends on the features that others turn on in the client.
             _ => Self::Nil,
         })
     }

@@ -1,6 +1,5 @@
 //! Where the server is and how to talk to it.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +7,12 @@ use coord_core::signals::Detail;
 use coord_core::{Env, Error, KeySpace, Result, Variable};
 
 use crate::signals::Signal;
+
+mod address;
+mod url;
+
+pub(crate) use address::{Address, Credentials, Topology};
+use url::Url;
 
 /// The environment variables that [`Config::from_env`] reads.
 pub const VARIABLES: &[Variable] = &[
@@ -68,90 +73,8 @@ const SENTINEL_PASSWORD: Variable = Variable {
     about: "The password at the sentinels, where they have one.",
 };
 
-/// The port of a Redis server when the URL names none.
-const REDIS_PORT: u16 = 6379;
-/// The port of a sentinel when the URL names none.
-const SENTINEL_PORT: u16 = 26_379;
-
-/// A host and a port.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Address {
-    pub(crate) host: String,
-    pub(crate) port: u16,
-}
-
-impl Address {
-    /// From `host:port` as a cluster names its nodes; the host may be an IPv6 address.
-    pub(crate) fn from_node(node: &str) -> Self {
-        let (host, port) = node.rsplit_once(':').unwrap_or((node, ""));
-        Self {
-            host: host.to_owned(),
-            port: port.parse().unwrap_or(REDIS_PORT),
-        }
-    }
-
-    fn parse(text: &str, default_port: u16) -> Option<Self> {
-        let (host, port) = match text.strip_prefix('[') {
-            Some(rest) => {
-                let (host, tail) = rest.split_once(']')?;
-                (host, tail.strip_prefix(':'))
-            }
-            None => match text.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (text, None),
-            },
-        };
-        let port = match port {
-            Some(port) => port.parse().ok()?,
-            None => default_port,
-        };
-        (!host.is_empty()).then(|| Self {
-            host: host.to_owned(),
-            port,
-        })
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}:{}", self.host, self.port)
-    }
-}
-
-impl fmt::Debug for Address {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, formatter)
-    }
-}
-
-/// How the servers are arranged.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Topology {
-    Standalone(Address),
-    Sentinel {
-        sentinels: Vec<Address>,
-        master: String,
-    },
-    Cluster(Vec<Address>),
-}
-
-/// A user and password, of which either may be missing.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct Credentials {
-    pub(crate) username: Option<String>,
-    pub(crate) password: Option<String>,
-}
-
-impl fmt::Debug for Credentials {
-    /// Shows that there is a password, never which.
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Credentials")
-            .field("username", &self.username)
-            .field("password", &self.password.as_ref().map(|_| "…"))
-            .finish()
-    }
-}
+/// Below this no round trip fits in, and a health check would be a flood.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Where the server is and how to talk to it.
 ///
@@ -191,96 +114,22 @@ impl Config {
     /// | `redis+cluster://[user:password@]host[:port],…` | a cluster, found through any of its nodes |
     ///
     /// `rediss` in place of `redis` speaks TLS. User and password are percent-encoded where they
-    /// hold `@`, `/`, `:` or `%`; they are those of the server, not of the sentinels.
+    /// hold `@`, `/`, `:`, `?`, `#` or `%`; they are those of the server, not of the sentinels.
     ///
     /// # Errors
     /// `Invalid`, naming the part that is wrong and never the password.
     pub fn from_url(url: &str) -> Result<Self> {
-        let wrong = |what: &str| {
-            Error::invalid(format!(
-                "the Redis URL {what}; it reads redis://[user:password@]host[:port][/database]"
-            ))
-        };
-        let (scheme, rest) = url
-            .trim()
-            .split_once("://")
-            .ok_or_else(|| wrong("has no ://"))?;
-        let (secure, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
-        let tls = match secure {
-            "redis" | "valkey" => false,
-            "rediss" | "valkeys" => true,
-            _ => return Err(wrong("has a scheme that is neither redis nor rediss")),
-        };
+        let Url {
+            tls,
+            credentials,
+            topology,
+            database,
+        } = Url::parse(url)?;
         if tls && cfg!(not(feature = "tls")) {
-            return Err(wrong(
+            return Err(url::wrong(
                 "asks for TLS, but coord-redis is built without its feature tls",
             ));
         }
-        if rest.contains(['?', '#']) {
-            return Err(wrong("has a query or fragment, which has no meaning here"));
-        }
-        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let (userinfo, hosts) = match authority.rsplit_once('@') {
-            Some((userinfo, hosts)) => (Some(userinfo), hosts),
-            None => (None, authority),
-        };
-        let port = if kind == "sentinel" {
-            SENTINEL_PORT
-        } else {
-            REDIS_PORT
-        };
-        let addresses: Vec<_> = hosts
-            .split(',')
-            .map(|host| {
-                Address::parse(host, port)
-                    .ok_or_else(|| wrong("has no host, or a port that is no number"))
-            })
-            .collect::<Result<_>>()?;
-        let mut segments = path.split('/').filter(|segment| !segment.is_empty());
-        let topology = match kind {
-            "" => match <[Address; 1]>::try_from(addresses) {
-                Ok([address]) => Topology::Standalone(address),
-                Err(_) => return Err(wrong("names several hosts without +sentinel or +cluster")),
-            },
-            "sentinel" => {
-                let master = segments
-                    .next()
-                    .ok_or_else(|| wrong("names no master for the sentinels"))?;
-                Topology::Sentinel {
-                    sentinels: addresses,
-                    master: master.to_owned(),
-                }
-            }
-            "cluster" => Topology::Cluster(addresses),
-            _ => return Err(wrong("has a scheme that is neither +sentinel nor +cluster")),
-        };
-        let database = match segments.next() {
-            None => 0,
-            Some(text) => text
-                .parse()
-                .map_err(|_| wrong("has a database that is no number"))?,
-        };
-        if segments.next().is_some() {
-            return Err(wrong("has more after the database"));
-        }
-        if database != 0 && kind == "cluster" {
-            return Err(wrong("asks a cluster for a database other than 0"));
-        }
-        let credentials = match userinfo {
-            None => Credentials::default(),
-            Some(userinfo) => {
-                let (username, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
-                let decoded = |text: &str| {
-                    percent_decoded(text)
-                        .ok_or_else(|| wrong("has a user or password with a broken %"))
-                };
-                let some = |text: String| Some(text).filter(|text| !text.is_empty());
-                Credentials {
-                    username: some(decoded(username)?),
-                    password: some(decoded(password)?),
-                }
-            }
-        };
         Ok(Self {
             topology,
             credentials,
@@ -332,6 +181,21 @@ impl Config {
             password: env.text(&SENTINEL_PASSWORD)?.map(str::to_owned),
         };
         Ok(config)
+    }
+
+    /// That every span of time is one in which something can happen.
+    pub(crate) fn check(&self) -> Result<()> {
+        let spans = [
+            ("deadline", self.deadline),
+            ("connect timeout", self.connect_timeout),
+            ("ping interval", self.ping_interval),
+        ];
+        match spans.into_iter().find(|(_, span)| *span < SHORTEST) {
+            Some((name, span)) => Err(Error::invalid(format!(
+                "the {name} of redis is {span:?}, but must be {SHORTEST:?} or more"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// What all keys start with; `coord` by default.
@@ -391,91 +255,21 @@ impl Config {
     }
 }
 
-fn percent_decoded(text: &str) -> Option<String> {
-    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
-    while let Some((&first, tail)) = rest.split_first() {
-        let (byte, tail) = match first {
-            b'%' => {
-                let digits = std::str::from_utf8(tail.get(..2)?).ok()?;
-                (u8::from_str_radix(digits, 16).ok()?, &tail[2..])
-            }
-            plain => (plain, tail),
-        };
-        bytes.push(byte);
-        rest = tail;
-    }
-    String::from_utf8(bytes).ok()
-}
-
 #[cfg(test)]
 mod tests {
-    use coord_core::ErrorKind;
-
     use super::*;
 
-    fn topology(url: &str) -> Topology {
-        Config::from_url(url).expect(url).topology
-    }
-
-    fn address(host: &str, port: u16) -> Address {
-        Address {
-            host: host.to_owned(),
-            port,
-        }
-    }
-
     #[test]
-    fn each_form_of_url_gives_its_topology() {
-        assert_eq!(
-            topology("redis://localhost"),
-            Topology::Standalone(address("localhost", 6379))
-        );
-        assert_eq!(
-            topology("redis://[::1]:7000/3"),
-            Topology::Standalone(address("::1", 7000))
-        );
-        assert_eq!(
-            topology("redis+sentinel://a,b:26380/mymaster/1"),
-            Topology::Sentinel {
-                sentinels: vec![address("a", 26_379), address("b", 26_380)],
-                master: "mymaster".to_owned()
-            }
-        );
-        assert_eq!(
-            topology("redis+cluster://a:7000,b:7001"),
-            Topology::Cluster(vec![address("a", 7000), address("b", 7001)])
-        );
-    }
+    fn a_span_in_which_nothing_can_happen_is_invalid() {
+        let config = |interval| {
+            let config = Config::from_url("redis://h").expect("valid");
+            config.ping_interval(interval).check()
+        };
 
-    #[test]
-    fn user_and_password_are_decoded_and_never_shown() {
-        let config = Config::from_url("redis://app:p%40ss%3A@h/0").expect("valid");
-
-        assert_eq!(config.credentials.username.as_deref(), Some("app"));
-        assert_eq!(config.credentials.password.as_deref(), Some("p@ss:"));
-        assert!(!format!("{config:?}").contains("p@ss"));
-    }
-
-    #[test]
-    fn a_wrong_url_is_refused_without_showing_its_password() {
-        for url in [
-            "localhost:6379",
-            "http://u:secret@h",
-            "redis://u:secret@",
-            "redis://u:secret@h:port",
-            "redis://u:secret@a,b",
-            "redis://u:secret@h/zero",
-            "redis://u:secret@h/0/1",
-            "redis://u:secret%zz@h",
-            "redis://u:secret@h?db=1",
-            "redis+sentinel://u:secret@h",
-            "redis+cluster://u:secret@h/1",
-            "redis+ring://u:secret@h",
-        ] {
-            let error = Config::from_url(url).expect_err(url);
-            assert_eq!(error.kind(), ErrorKind::Invalid, "{url}");
-            assert!(!error.to_string().contains("secret"), "{error}");
-        }
+        assert!(config(Duration::from_millis(1)).is_ok());
+        let error = config(Duration::ZERO).expect_err("a flood of checks");
+        assert_eq!(error.kind(), coord_core::ErrorKind::Invalid);
+        assert!(error.message().contains("ping interval"), "{error}");
     }
 
     #[test]

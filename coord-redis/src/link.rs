@@ -58,11 +58,15 @@ pub(crate) struct Link {
     supervisor: Arc<Supervisor>,
 }
 
-struct Supervisor(JoinHandle<()>);
+struct Supervisor {
+    task: JoinHandle<()>,
+    /// Set before the task ends, so that no later call reaches a connection that is still open.
+    closed: AtomicBool,
+}
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
@@ -80,14 +84,17 @@ impl Link {
         Self {
             state,
             reports,
-            supervisor: Arc::new(Supervisor(supervisor)),
+            supervisor: Arc::new(Supervisor {
+                task: supervisor,
+                closed: AtomicBool::new(false),
+            }),
         }
     }
 
     /// The connection, if it is up now.
     pub(crate) fn live(&self) -> Option<Live> {
         match &*self.state.borrow() {
-            State::Up(live) if live.is_open() => Some(live.clone()),
+            State::Up(live) if live.is_open() && !self.is_closed() => Some(live.clone()),
             State::Up(_) | State::Down(_) => None,
         }
     }
@@ -95,7 +102,7 @@ impl Link {
     /// Waits for the connection to be up; nothing when the link is closed.
     pub(crate) async fn up(&self) -> Option<Live> {
         let mut state = self.state.clone();
-        loop {
+        while !self.is_closed() {
             if let State::Up(live) = &*state.borrow_and_update()
                 && live.is_open()
             {
@@ -103,6 +110,11 @@ impl Link {
             }
             state.changed().await.ok()?;
         }
+        None
+    }
+
+    fn is_closed(&self) -> bool {
+        self.supervisor.closed.load(Ordering::Acquire)
     }
 
     /// Waits for the connection to be up.
@@ -130,7 +142,8 @@ impl Link {
 
     /// Closes the connection and stops reconnecting.
     pub(crate) fn close(&self) {
-        self.supervisor.0.abort();
+        self.supervisor.closed.store(true, Ordering::Release);
+        self.supervisor.task.abort();
     }
 
     /// Why it is down.

@@ -12,6 +12,7 @@
 //! | a fact that only another process knows | [`wait`] |
 //! | reading what a server answers | [`resp`] |
 //! | awaiting what a crate emits | [`recorder`] |
+//! | seeing what is enqueued | [`sink`] |
 //! | the observability contract of the workspace | [`contract`] |
 //!
 //! # Guarantees
@@ -31,6 +32,12 @@ pub mod proxy;
 pub mod recorder;
 pub mod resp;
 pub mod servers;
+pub mod sink;
 pub mod wait;
 
 pub use child::Exit;
+
+/// The examples of the front page, which compile or the tests are red.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct FrontPage;

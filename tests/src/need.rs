@@ -121,6 +121,7 @@ fn record(file: &PathBuf, line: &str) {
 /// Safe.
 pub async fn shared_redis_url() -> Result<String, Missing> {
     static SHARED: OnceCell<RedisServer> = OnceCell::const_new();
+    crate::recorder::recorder();
     if let Some(url) = env::text(env::REDIS_URL) {
         return Ok(url);
     }

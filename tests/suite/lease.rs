@@ -84,6 +84,12 @@ async fn claimed(pending: &mut Pending) -> Lease {
         .expect("it is claimed")
 }
 
+/// Waits for the news that the lease is lost.
+async fn is_lost(lease: &Lease) {
+    let lost = tokio::time::timeout(SOON, lease.lost()).await;
+    lost.expect("it is lost");
+}
+
 /// Has the server know all scripts, so that the next call of one is a single request.
 async fn warm(leases: &Leases) {
     let lease = claim(leases, "warm", LONG).await;

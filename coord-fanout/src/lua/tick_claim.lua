@@ -61,8 +61,11 @@ local function claim(keys, tenant)
   local stored, unreadable = read_last(last_key)
   if unreadable then return {'foreign'} end
 
-  -- Whoever remembers a tick that the server has lost restores it.
-  local last = latest(stored, tenant.known, lock.done)
+  -- Whoever remembers a tick that the server has lost restores it; but not one in the future,
+  -- which somebody may have removed because the server's clock was wrong.
+  local known = tenant.known and tenant.known <= now and tenant.known or nil
+  local done = lock.done and lock.done <= now and lock.done or nil
+  local last = latest(stored, known, done)
   if not last and tenant.first == 'next' then
     local set = redis.pcall('SET', last_key, decimal(now), 'PX', kept_ms)
     return lease_refused(set) and set or {'first', decimal(now)}

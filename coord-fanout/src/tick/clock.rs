@@ -115,22 +115,22 @@ mod tests {
     proptest! {
         #[test]
         fn the_bound_is_never_ahead_and_as_tight_as_the_best_reply(
-            replies in prop::collection::vec((0_u64..50, 0_u64..300, 0_u64..300), 1..20),
+            replies in prop::collection::vec((0_u32..50, 0_u32..300, 0_u32..300), 1..20),
         ) {
             // The server's time is the milliseconds since the start.
             let (mut clock, start) = (Clock::default(), Instant::now());
             let mut now = 0;
-            let mut best = u64::MAX;
+            let mut best = u32::MAX;
 
             for (pause, there, back) in replies {
                 let sent = now + pause;
                 let executed = sent + there;
                 now = executed + back;
                 best = best.min(back);
-                clock.observe(at(executed as i64), start + MS * sent as u32, start + MS * now as u32);
+                clock.observe(at(executed.into()), start + MS * sent, start + MS * now);
 
-                let bound = clock.now(start + MS * now as u32).expect("there was a reply");
-                prop_assert_eq!(bound.as_millis(), (now - best) as i64);
+                let bound = clock.now(start + MS * now).expect("there was a reply");
+                prop_assert_eq!(bound.as_millis(), i64::from(now - best));
             }
         }
     }

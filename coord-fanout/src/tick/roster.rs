@@ -1,4 +1,5 @@
-//! Which tenants of which jobs are to be asked for when: a table without I/O and clock.
+//! Which tenants of which jobs are to be asked for when: a table that does no I/O and reads no
+//! clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -151,7 +152,10 @@ impl Roster {
             seat.wake = None;
             let server_now = self.clock.now(now);
             let due = server_now.and_then(|now| seat.due(now));
-            if due.is_none() && seat.is_known && self.clock.is_fresh(now, NAP) {
+            // Somebody may remove a last tick that lies in the future.
+            let is_ahead = server_now.is_some_and(|now| seat.last > Some(now));
+            let is_sure = seat.is_known && !is_ahead && self.clock.is_fresh(now, NAP);
+            if due.is_none() && is_sure {
                 self.rest(&id, now);
                 continue;
             }
@@ -181,13 +185,15 @@ impl Roster {
             return;
         };
         seat.errors = 0;
-        let last = match answer {
-            Answer::Idle(last) | Answer::Busy { last, .. } | Answer::Granted { last, .. } => *last,
-            Answer::Passed(_) => due.map(|due| due.upto),
-            Answer::Foreign => None,
-        };
-        seat.is_known |= *answer != Answer::Foreign;
-        seat.last = seat.last.max(last);
+        // The script has taken what we knew into account.
+        match answer {
+            Answer::Idle(last) | Answer::Busy { last, .. } | Answer::Granted { last, .. } => {
+                seat.is_known = true;
+                seat.last = *last;
+            }
+            Answer::Passed(_) => seat.last = due.map(|due| due.upto),
+            Answer::Foreign => {}
+        }
         match answer {
             Answer::Idle(_) | Answer::Passed(_) => self.rest(id, now),
             Answer::Busy { left, is_pause, .. } => {

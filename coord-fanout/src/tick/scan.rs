@@ -66,7 +66,7 @@ struct Count {
 
 impl Run {
     /// Scans and finishes, unless `stop` comes first: then it releases the tick at once.
-    pub(crate) async fn to_its_end<Q: Queue>(self, queue: &Q, stop: watch::Receiver<bool>) -> End {
+    pub(crate) async fn execute<Q: Queue>(self, queue: &Q, stop: watch::Receiver<bool>) -> End {
         let started = Instant::now();
         let scanned = tokio::select! {
             biased;
@@ -295,7 +295,12 @@ pub(crate) async fn unpanicked<T>(work: impl Future<Output = Result<T>>) -> Resu
 
 /// Gives a record its id and group in the queue.
 fn address(tick: &Tick, record: &mut Message) -> Result<()> {
-    record.id = joined(&[tick.job.as_str(), tick.org.as_str(), record.id.as_str()])?;
+    let id = joined(&[tick.job.as_str(), tick.org.as_str(), record.id.as_str()]);
+    record.id = id.map_err(|error| {
+        let Tick { job, org, .. } = tick;
+        Error::invalid(format!("the id of record {} of {job} for {org}", record.id))
+            .with_source(error)
+    })?;
     if let Some(group) = &record.group {
         record.group = Some(joined(&[tick.org.as_str(), group.as_str()])?);
     }

@@ -142,21 +142,14 @@ impl Turn {
         let mut attempt = 0;
         while Instant::now() < valid_until {
             let holder = (self.hold.token(), self.hold.fence());
-            match self
-                .place
-                .finish(&self.redis, holder, (upto, cooldown_end))
-                .await
-            {
-                Ok(is_ours) => {
-                    self.is_over = true;
-                    return if is_ours { Ok(()) } else { Err(Loss::Refused) };
-                }
-                Err(_) => {
-                    let again = Instant::now() + AGAIN.jittered(attempt);
-                    tokio::time::sleep_until(again.min(valid_until)).await;
-                    attempt += 1;
-                }
+            let times = (upto, cooldown_end);
+            if let Ok(is_ours) = self.place.finish(&self.redis, holder, times).await {
+                self.is_over = true;
+                return if is_ours { Ok(()) } else { Err(Loss::Refused) };
             }
+            let again = Instant::now() + AGAIN.jittered(attempt);
+            tokio::time::sleep_until(again.min(valid_until)).await;
+            attempt += 1;
         }
         Err(Loss::Unanswered)
     }

@@ -33,13 +33,18 @@ local function queue_first(now_ms)
   end
 end
 
+-- Tells all who wait. A message may be lost without harm, so also one that may not be sent.
+local function queue_tell(message)
+  redis.pcall(ARGV[3], ARGV[2], message)
+end
+
 -- Grants the free lock to a waiter for the short life of an offer, and tells it. It keeps its
 -- place for as long: whoever lets an offer pass is dead. Gives an error to return, or nothing.
 local function queue_offer(token, owner, now_ms)
   local fence, refused = lease_grant(KEYS[1], KEYS[2], token, ARGV[4], owner)
   if refused then return refused end
   redis.call('HSET', KEYS[4], token, queue_place(now_ms + ARGV[4], owner))
-  redis.call(ARGV[3], ARGV[2], token)
+  queue_tell(token)
 end
 
 -- Frees the lock for the first waiter in the queue, or for whoever comes: then those who wait
@@ -50,9 +55,13 @@ local function queue_pass_on()
   -- A release has to succeed where memory is full, too, and it does if it begins by freeing some.
   redis.call('DEL', KEYS[1])
   if not token then return end
-  if token == '*' or queue_offer(token, owner, now_ms) then
-    redis.call(ARGV[3], ARGV[2], '')
+  if token == '*' then
+    -- All of them are told, and whoever goes on waiting leaves the mark anew.
+    redis.call('DEL', KEYS[3])
+  elseif not queue_offer(token, owner, now_ms) then
+    return
   end
+  queue_tell('')
 end
 
 -- An error to return if the record, the queue or the places are something else, or nothing.

@@ -26,6 +26,8 @@ enum Source {
 }
 
 pub(super) async fn start(builder: RedisBuilder) -> Result<RedisServer, Missing> {
+    // Whatever a test emits, it does after it has a server.
+    crate::recorder::recorder();
     let source = source(&builder)?;
     for _ in 0..PORT_TRIES {
         let free = if builder.bus {

@@ -7,7 +7,7 @@ use coord_tests::need::shared_redis_url;
 use coord_tests::recorder::recorder;
 use coord_tests::servers::RedisServer;
 
-use super::{LONG, SOON, ask, claim, config, connect, leases, name};
+use super::{LONG, SOON, ask, claim, config, connect, is_lost, leases, name};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_inspection_finds_the_holder_or_nobody() {
@@ -71,7 +71,7 @@ async fn an_eviction_ends_the_lease_that_was_seen_and_is_on_record() {
     let fields = [("by", "operator"), ("lease", lease.key().as_str())];
     let evicted = "redis.resource_lease.evicted";
     recorder().event(evicted, &fields, SOON).await;
-    lease.lost().await;
+    is_lost(&lease).await;
     assert!(claim(&leases, "r", LONG).await.fence() > lease.fence());
 }
 

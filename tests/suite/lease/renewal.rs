@@ -30,12 +30,12 @@ async fn scripts_run(server: &RedisServer) -> u64 {
 async fn a_lease_outlives_its_ttl_for_as_long_as_it_is_held() {
     let server = need!(RedisServer::start().await);
     let leases = leases(&config(&server.url())).await;
-    let lease = claim(&leases, "r", 600).await;
+    let lease = claim(&leases, "r", 1500).await;
     let claimed = Instant::now();
 
-    eventually(SOON, "three times its TTL", || async {
+    eventually(SOON, "twice its TTL", || async {
         lease.check().expect("it is renewed");
-        claimed.elapsed() > Duration::from_millis(1800)
+        claimed.elapsed() > Duration::from_secs(3)
     })
     .await;
 
@@ -108,7 +108,7 @@ async fn an_outage_of_two_seconds_does_not_cost_a_lease_of_ten() {
     proxy.heal().await;
 
     eventually(SOON, "it is renewed again", || async {
-        lease.valid_until() - Instant::now() > Duration::from_millis(9000)
+        lease.valid_until() - Instant::now() > Duration::from_secs(9)
     })
     .await;
     assert!(lease.check().is_ok());
@@ -170,13 +170,10 @@ async fn an_automatic_renewal_that_fails_is_reported_and_repeated() {
 async fn a_runtime_that_is_busy_does_not_hold_up_renewals() {
     let server = need!(RedisServer::start().await);
     let leases = leases(&config(&server.url())).await;
-    let lease = claim(&leases, "r", 600).await;
+    let lease = claim(&leases, "r", 1500).await;
 
     // The only thread of this runtime.
-    let busy = Instant::now();
-    while busy.elapsed() < Duration::from_secs(2) {
-        std::hint::spin_loop();
-    }
+    std::thread::sleep(Duration::from_secs(3));
 
     lease.check().expect("it was renewed meanwhile");
     assert!(pttl(&server, lease.key()).await > 0);
@@ -186,7 +183,7 @@ async fn a_runtime_that_is_busy_does_not_hold_up_renewals() {
 async fn scripts_that_the_server_forgot_are_sent_again() {
     let server = need!(RedisServer::start().await);
     let leases = leases(&config(&server.url())).await;
-    let lease = claim(&leases, "r", 900).await;
+    let lease = claim(&leases, "r", 2400).await;
     let until = lease.valid_until();
 
     ask(&server, &["SCRIPT", "FLUSH"]).await;
@@ -248,8 +245,8 @@ async fn all_leases_of_a_client_share_one_renewal() {
         coord_lease::Leases::new(&redis),
     );
 
-    let first = claim(&one, "a", 600).await;
-    let second = claim(&other, "b", 600).await;
+    let first = claim(&one, "a", 2400).await;
+    let second = claim(&other, "b", 2400).await;
     drop((one, other));
 
     let until = first.valid_until().max(second.valid_until());

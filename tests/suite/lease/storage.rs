@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use coord_core::ErrorKind;
-use coord_lease::{Leases, RemoveResult};
+use coord_lease::{Claim, Leases, RemoveResult};
 use coord_tests::need;
 use coord_tests::servers::RedisServer;
 use tokio::task::JoinSet;
@@ -25,8 +25,8 @@ async fn no_key_is_ever_without_a_ttl_and_the_record_outlives_the_lease_by_a_day
                 let resource = name(&format!("r{}", (worker + round) % 5));
                 let owner = owner(&format!("worker-{worker}"));
                 let claim = leases.claim(&resource, &owner, ttl(100 + round)).await;
-                if let Some(lease) = claim.expect("up").claimed() {
-                    // Lost under load, or not: the keys have a TTL either way.
+                // Answered too late on a busy machine, or lost: the keys have a TTL either way.
+                if let Ok(Claim::Claimed(lease)) = claim {
                     let _ = lease.renew().await;
                     let _ = lease.release().await;
                 }
@@ -42,7 +42,8 @@ async fn no_key_is_ever_without_a_ttl_and_the_record_outlives_the_lease_by_a_day
             let ttl = ttl.int().expect("a number");
             assert_ne!(ttl, -1, "{}", key.text());
             if key.text().ends_with(":record") {
-                assert!(ttl > DAY_MS, "{}: {ttl}", key.text());
+                // A day from the end of its last lease, which was within this test.
+                assert!(ttl > DAY_MS - 60_000, "{}: {ttl}", key.text());
             }
             seen += 1;
         }
@@ -149,7 +150,7 @@ async fn the_shortest_and_the_longest_life_are_granted_as_they_are() {
 
     assert!((86_400_000 - 10_000..=86_400_000).contains(&left), "{left}");
     // The answer may well have come too late on a busy machine; it is never trusted for longer.
-    if let Some(short) = short.ok().and_then(coord_lease::Claim::claimed) {
+    if let Some(short) = short.ok().and_then(Claim::claimed) {
         assert!(short.valid_until() <= Instant::now() + Duration::from_millis(8));
         assert!(short.valid_until() > before);
         let _ = tokio::time::timeout(SOON, short.lost()).await;

@@ -6,6 +6,7 @@ use coord_core::ErrorKind;
 use coord_redis::{Command, Receipt, Redis, Reply, Script};
 use coord_tests::need;
 use coord_tests::proxy::FaultProxy;
+use coord_tests::recorder::recorder;
 use coord_tests::servers::RedisServer;
 use coord_tests::wait::eventually;
 use tokio::time::Instant;
@@ -240,6 +241,22 @@ async fn a_claim_that_was_dropped_on_the_way_is_undone_once_the_server_is_back()
         "the claim was executed after the pause, and undone"
     );
     assert_eq!(get(&redis, &name).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_undo_without_an_answer_is_given_up_in_the_end_and_says_so() {
+    let server = need!(RedisServer::start().await);
+    let redis = connect(&server.url()).await;
+    let name = key(&redis, "claim");
+    server.kill().await;
+    let before = recorder().count("redis.release.abandoned", &[]);
+
+    let until = Instant::now() + Duration::from_millis(300);
+    let undo = COMPARE_AND_DELETE.call(&[&name]).arg("token");
+    let settled = redis.settle(&undo, &Receipt::default(), undid, until).await;
+
+    assert!(settled.is_err(), "{settled:?}");
+    assert!(recorder().count("redis.release.abandoned", &[]) > before);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,12 @@
 //! What the server is: version, TLS, eviction.
 
-use coord_core::ErrorKind;
-use coord_redis::{Kept, Redis, ServerKind, Version};
+use coord_core::{Env, ErrorKind};
+use coord_redis::{Config, Kept, Redis, ServerKind, Version};
 use coord_tests::need;
+use coord_tests::recorder::recorder;
 use coord_tests::servers::RedisServer;
 
-use super::{config, connect, increment, key};
+use super::{SOON, config, connect, increment, key};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kind_and_version_are_those_that_the_server_says() {
@@ -80,4 +81,20 @@ async fn a_server_that_may_evict_is_known_to_whoever_keeps_something_in_it() {
     redis.keeps(Kept::Leases);
 
     assert_eq!(redis.server().evicts.as_deref(), Some("allkeys-lru"));
+    let fields = [("kept", "leases"), ("policy", "allkeys-lru")];
+    recorder().event("redis.server.evicts", &fields, SOON).await;
+}
+
+#[tokio::test]
+async fn a_misspelt_variable_is_reported_and_changes_nothing() {
+    recorder();
+    let misspelt = need::unique("COORD_REDIS_DEADLIN");
+    let env = Env::from_pairs([("COORD_REDIS_URL", "redis://h"), (misspelt.as_str(), "1s")]);
+
+    Config::from_env(&env).expect("the rest is valid");
+
+    let fields = [("variable", misspelt.as_str())];
+    recorder()
+        .event("redis.config.unknown_variable", &fields, SOON)
+        .await;
 }

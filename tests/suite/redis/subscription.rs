@@ -6,6 +6,7 @@ use coord_core::{Channel, ErrorKind};
 use coord_redis::{Command, Notice, Redis, Subscription};
 use coord_tests::need;
 use coord_tests::proxy::FaultProxy;
+use coord_tests::recorder::recorder;
 use coord_tests::servers::RedisServer;
 use coord_tests::wait::eventually;
 
@@ -130,6 +131,21 @@ async fn after_a_long_outage_it_resubscribes_without_any_call() {
         panic!("a gap comes first")
     };
     assert!(gap >= Duration::from_secs(3), "{gap:?}");
+    let fields = [("channel", channel.as_str())];
+    recorder()
+        .event("redis.subscription.dropped", &fields, SOON)
+        .await;
+    let resubscribed = recorder()
+        .event("redis.subscription.resubscribed", &fields, SOON)
+        .await;
+    let said = resubscribed
+        .field("gap_ms")
+        .and_then(|gap| gap.parse::<u128>().ok());
+    assert_eq!(
+        said,
+        Some(gap.as_millis()),
+        "the log line says what the subscriber is told"
+    );
     publish(&redis, &channel, "after").await;
     assert_eq!(next(&mut subscription).await, message("after"));
 }

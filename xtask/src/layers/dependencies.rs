@@ -10,7 +10,10 @@ pub(super) const LAYERS: &[(&str, &[&str])] = &[
     ("coord-redis", &["coord-core"]),
     ("coord-lease", &["coord-core", "coord-redis"]),
     ("coord-lock", &["coord-core", "coord-lease", "coord-redis"]),
-    ("coord-fanout", &["coord-core", "coord-lease", "coord-redis"]),
+    (
+        "coord-fanout",
+        &["coord-core", "coord-lease", "coord-redis"],
+    ),
     // It tests them all, and its binaries collect what they declare.
     (
         "coord-tests",

@@ -150,7 +150,7 @@ impl Node {
         .first_run(FirstRun::AtOnce)
         .lease(ttl()?);
         let groups = || async { archives::GROUPS.iter().map(Name::new).collect() };
-        Ticker::new(redis, Arc::new(Told::new(queue.clone())), vec![job], groups)
+        Ticker::new(redis, Told::new(queue.clone()), vec![job], groups)
     }
 
     /// Checks archives, and writes what it finds to the report under the lock.

@@ -1,0 +1,160 @@
+//! What a benchmark found, as a table and as JSON.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::statistics::Spread;
+
+/// What one benchmark found.
+#[derive(Debug, Serialize)]
+pub(crate) struct Table {
+    pub(crate) title: String,
+    /// The load averages before it.
+    pub(crate) load: Vec<f64>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// Ours beside one peer.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Row {
+    pub(crate) work: String,
+    pub(crate) peer: String,
+    pub(crate) unit: &'static str,
+    pub(crate) ours: Spread,
+    pub(crate) theirs: Spread,
+    /// Ours by the peer's.
+    pub(crate) ratio: f64,
+    pub(crate) target: Option<Target>,
+    pub(crate) met: Option<bool>,
+    pub(crate) our_cost: Cost,
+    pub(crate) their_cost: Cost,
+}
+
+/// What one piece of work costs.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(crate) struct Cost {
+    /// Calls of the server, each a round trip unless they are pipelined.
+    pub(crate) round_trips: Option<f64>,
+    /// Microseconds of the server's CPU.
+    pub(crate) server_us: Option<f64>,
+    /// Of these, in the command or script itself.
+    pub(crate) executing_us: Option<f64>,
+    /// Microseconds of the client's CPU.
+    pub(crate) client_us: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Target {
+    RatioAtLeast(f64),
+    RatioAtMost(f64),
+    OursAtMost(f64),
+}
+
+impl Row {
+    /// The row with its target, and whether it is met.
+    pub(crate) fn aim(mut self, target: Target) -> Self {
+        let met = match target {
+            Target::RatioAtLeast(bound) => self.ratio >= bound,
+            Target::RatioAtMost(bound) => self.ratio <= bound,
+            Target::OursAtMost(bound) => self.ours.median <= bound,
+        };
+        self.target = Some(target);
+        self.met = Some(met);
+        self
+    }
+
+    fn cells(&self) -> [String; 9] {
+        let target = match self.target {
+            None => String::new(),
+            Some(Target::RatioAtLeast(bound)) => format!("ratio >= {bound}"),
+            Some(Target::RatioAtMost(bound)) => format!("ratio <= {bound}"),
+            Some(Target::OursAtMost(bound)) => format!("ours <= {bound}"),
+        };
+        let met = match self.met {
+            None => "",
+            Some(true) => "met",
+            Some(false) => "NOT MET",
+        };
+        let ratio = if self.ratio.is_finite() {
+            format!("{:.2}", self.ratio)
+        } else {
+            String::new()
+        };
+        let both = |pick: fn(&Cost) -> Option<f64>| {
+            let side = |cost| pick(cost).map_or_else(|| "-".to_owned(), number);
+            let sides = (side(&self.our_cost), side(&self.their_cost));
+            match sides {
+                (ours, theirs) if ours == "-" && theirs == "-" => String::new(),
+                (ours, theirs) => format!("{ours} / {theirs}"),
+            }
+        };
+        [
+            self.work.clone(),
+            spread(&self.ours),
+            format!("{}: {}", self.peer, spread(&self.theirs)),
+            self.unit.to_owned(),
+            ratio,
+            target,
+            met.to_owned(),
+            both(|cost| cost.round_trips),
+            both(|cost| cost.server_us),
+        ]
+    }
+}
+
+impl Table {
+    pub(crate) fn text(&self) -> String {
+        const HEAD: [&str; 9] = [
+            "work",
+            "ours (min-max)",
+            "peer (min-max)",
+            "unit",
+            "ratio",
+            "target",
+            "",
+            "round trips",
+            "server us",
+        ];
+        let mut lines = vec![HEAD.map(str::to_owned)];
+        lines.extend(self.rows.iter().map(Row::cells));
+        let width = |column: usize| {
+            let widths = lines.iter().map(|line| line[column].chars().count());
+            widths.max().unwrap_or_default()
+        };
+        let widths: [usize; 9] = std::array::from_fn(width);
+        let mut text = format!("\n{}\n", self.title);
+        for line in &lines {
+            let cells = line.iter().zip(widths);
+            let cells: Vec<_> = cells
+                .map(|(cell, width)| format!("{cell:width$}"))
+                .collect();
+            writeln!(text, "  {}", cells.join("  ").trim_end()).expect("a String takes all");
+        }
+        for note in &self.notes {
+            writeln!(text, "  {note}").expect("a String takes all");
+        }
+        text
+    }
+}
+
+fn spread(spread: &Spread) -> String {
+    let Spread { median, min, max } = *spread;
+    if min.to_bits() == max.to_bits() {
+        return number(median);
+    }
+    format!("{} ({}-{})", number(median), number(min), number(max))
+}
+
+/// Three digits that mean something, and no more than a table can hold.
+fn number(value: f64) -> String {
+    match value {
+        value if !value.is_finite() => "-".to_owned(),
+        value if value >= 10_000.0 => format!("{:.1}k", value / 1000.0),
+        value if value >= 100.0 => format!("{value:.0}"),
+        value if value >= 10.0 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}

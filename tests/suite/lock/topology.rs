@@ -1,0 +1,101 @@
+//! Locks behind sentinels and on a cluster.
+
+use std::time::Duration;
+
+use coord_core::{KeySpace, Name};
+use coord_lock::{LockOptions, Locks, Released};
+use coord_tests::need;
+use coord_tests::need::unique;
+use coord_tests::recorder::recorder;
+use coord_tests::servers::{Cluster, Sentinel};
+use coord_tests::wait::eventually;
+
+use super::{ORDERS, SOON, connect, job, ordered};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_failover_every_client_can_take_locks_at_the_new_master() {
+    recorder();
+    let group = need!(Sentinel::start().await);
+    let hosts: Vec<_> = group
+        .sentinel_addrs()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let url = format!(
+        "redis+sentinel://{}/{}",
+        hosts.join(","),
+        group.master_name()
+    );
+    let prefix = unique("lock");
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        clients.push(Locks::new(&connect(&url, &prefix).await));
+    }
+    let lock = clients[0]
+        .acquire(&job(), SOON, &LockOptions::default())
+        .await;
+    let lock = lock.expect("it is free");
+    let before = lock.fence();
+
+    group.kill_master().await;
+    group.wait_for_failover().await;
+    drop(lock);
+
+    for locks in &clients {
+        for order in ORDERS {
+            let lock = locks.acquire(&job(), SOON * 2, &ordered(order)).await;
+            let lock = lock.expect("the new master takes it");
+            assert!(lock.fence() > before);
+            assert_eq!(lock.release().await.unwrap(), Released::Freed);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_on_a_cluster_are_taken_waited_for_and_handed_over_on_every_node() {
+    recorder();
+    let cluster = need!(Cluster::start(3).await);
+    let hosts: Vec<_> = cluster
+        .nodes()
+        .iter()
+        .map(|node| node.addr().to_string())
+        .collect();
+    let url = format!("redis+cluster://{}", hosts.join(","));
+    let prefix = unique("lock");
+    let (mine, theirs) = (
+        Locks::new(&connect(&url, &prefix).await),
+        Locks::new(&connect(&url, &prefix).await),
+    );
+    let keys = KeySpace::new(&prefix).unwrap();
+    let mut nodes = std::collections::BTreeSet::new();
+
+    for order in ORDERS {
+        for n in 0..12 {
+            let name = Name::new(format!("{n}")).unwrap();
+            let key = keys.key("lock", &[&name]);
+            let slot = cluster.slot_of(key.as_str()).await.unwrap();
+            let node = cluster.node_of_slot(slot).await.unwrap();
+            nodes.insert(node);
+            let lock = mine.acquire(&name, SOON, &ordered(order)).await.unwrap();
+            let waiting = tokio::spawn({
+                let (theirs, name) = (theirs.clone(), name.clone());
+                async move { theirs.acquire(&name, SOON * 2, &ordered(order)).await }
+            });
+            let queue = key.part("queue");
+            eventually(SOON, "it waits", || async {
+                let words = ["EXISTS", queue.as_str()];
+                let reply = cluster.nodes()[node].command(&words).await;
+                reply.is_ok_and(|reply| reply.int() == Some(1))
+            })
+            .await;
+            lock.renew().await.unwrap();
+
+            assert_eq!(lock.release().await.unwrap(), Released::Freed);
+
+            let next = tokio::time::timeout(Duration::from_secs(8), waiting).await;
+            let next = next.expect("long before the TTL").unwrap().unwrap();
+            assert_eq!(next.release().await.unwrap(), Released::Freed);
+        }
+    }
+    assert_eq!(nodes.len(), 3, "the names lie on all nodes");
+}
