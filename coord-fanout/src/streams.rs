@@ -82,6 +82,17 @@ const BATCH: usize = 256;
 /// Delays and visibility are measured by the server's wall clock: a jump of it ends them early or
 /// late.
 ///
+/// # Keys
+/// All share the slot of the queue's name. Messages have no TTL, since they wait for a consumer
+/// however long that is away; what limits them is [`QueueOptions::depth`].
+///
+/// | key | what | how long |
+/// |---|---|---|
+/// | `prefix:{queue:NAME}` | the stream: ready or in somebody's hands | without end: empty, it keeps the consumer group |
+/// | `…:delayed`, `…:waiting`, `…:group:GROUP` | retries; how many wait in groups; those | while there are any |
+/// | `…:seen:ID` | that the id was enqueued | the deduplication window |
+/// | `…:dead` | the dead letters | 14 days after the last one came, or until all are replayed |
+///
 /// # Example
 /// ```no_run
 /// use coord_core::Name;
