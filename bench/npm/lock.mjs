@@ -28,7 +28,6 @@ export async function lock({ url, tasks, ms, ttl_ms }) {
     ops: latencies.length,
     elapsed_ms,
     p50_us: quantile(latencies, 0.5),
-    p99_us: quantile(latencies, 0.99),
     cpu_us: user + system,
   };
 }

@@ -39,27 +39,35 @@ pub(crate) fn value(token: &ClaimToken, fence: FencingToken) -> String {
 ///
 /// static TAKE: Script = coord_lease::lease_script!("queue.take", "return lease_read(KEYS[1])");
 /// ```
+///
+/// A text before the source goes above the functions: for the common case of a script that every
+/// request runs, which then does without making them.
 #[macro_export]
 macro_rules! lease_script {
-    ($name:literal, $source:expr) => {{
-        const PARTS: [&str; 2] = [$crate::format::LUA, $source];
-        const JOINED: [u8; PARTS[0].len() + PARTS[1].len()] = $crate::format::join(PARTS);
+    ($name:literal, $source:expr) => {
+        $crate::lease_script!($name, "", $source)
+    };
+    ($name:literal, $above:expr, $source:expr) => {{
+        const PARTS: [&str; 3] = [$above, $crate::format::LUA, $source];
+        const LENGTH: usize = PARTS[0].len() + PARTS[1].len() + PARTS[2].len();
+        const JOINED: [u8; LENGTH] = $crate::format::join(PARTS);
         $crate::format::script($name, &JOINED)
     }};
 }
 
 #[doc(hidden)]
-pub const fn join<const LENGTH: usize>(parts: [&str; 2]) -> [u8; LENGTH] {
-    let (first, second) = (parts[0].as_bytes(), parts[1].as_bytes());
+pub const fn join<const LENGTH: usize>(parts: [&str; 3]) -> [u8; LENGTH] {
     let mut joined = [0; LENGTH];
-    let mut index = 0;
-    while index < LENGTH {
-        joined[index] = if index < first.len() {
-            first[index]
-        } else {
-            second[index - first.len()]
-        };
-        index += 1;
+    let (mut length, mut part) = (0, 0);
+    while part < parts.len() {
+        let bytes = parts[part].as_bytes();
+        let mut index = 0;
+        while index < bytes.len() {
+            joined[length] = bytes[index];
+            length += 1;
+            index += 1;
+        }
+        part += 1;
     }
     joined
 }
@@ -68,6 +76,6 @@ pub const fn join<const LENGTH: usize>(parts: [&str; 2]) -> [u8; LENGTH] {
 pub const fn script(name: &'static str, source: &'static [u8]) -> coord_redis::Script {
     match std::str::from_utf8(source) {
         Ok(source) => coord_redis::Script::new(name, source),
-        Err(_) => panic!("two texts in a row are text"),
+        Err(_) => panic!("texts in a row are text"),
     }
 }

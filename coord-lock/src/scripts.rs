@@ -17,7 +17,14 @@ macro_rules! queue_script {
 pub(crate) static ACQUIRE: Script = lease_script!("lock.acquire", include_str!("lua/acquire.lua"));
 pub(crate) static INSPECT: Script = lease_script!("lock.inspect", include_str!("lua/inspect.lua"));
 pub(crate) static LINE_UP: Script = queue_script!("lock.line_up", "lua/line_up.lua");
-pub(crate) static RELEASE: Script = queue_script!("lock.release", "lua/release.lua");
+pub(crate) static RELEASE: Script = lease_script!(
+    "lock.release",
+    include_str!("lua/release_unawaited.lua"),
+    concat!(
+        include_str!("lua/queue.lua"),
+        include_str!("lua/release.lua")
+    )
+);
 
 /// The keys of one lock.
 #[derive(Debug, Clone)]

@@ -8,6 +8,10 @@ use redis::{Cmd, ToRedisArgs, Value};
 
 use crate::script::Script;
 
+/// What a script of the coord crates takes with its keys: room for it is made once.
+const ARGS: usize = 16;
+const BYTES: usize = 512;
+
 /// One command with its keys and arguments.
 ///
 /// Keys come from [`Key`] alone, so nothing else reaches Redis as one. All keys of a command
@@ -25,8 +29,10 @@ pub struct Command {
 impl Command {
     /// The command `name`, such as `GET` or `XADD`.
     pub fn new(name: &'static str) -> Self {
+        let mut cmd = Cmd::with_capacity(ARGS, BYTES);
+        cmd.arg(name);
         Self {
-            cmd: redis::cmd(name),
+            cmd,
             name,
             script: None,
             slot: None,

@@ -1,5 +1,6 @@
 //! Sending commands: to the right node, within a deadline, and ending in one of the six kinds.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -116,8 +117,11 @@ impl Lane {
     pub(crate) async fn address(&self, slot: Option<u16>, deadline: Instant) -> Result<Address> {
         let what = "finding the node";
         Ok(match &self.route {
-            Route::Single(link) => link.ready(what, deadline).await?.address,
-            Route::Cluster(cluster) => cluster.ready(slot, what, deadline).await?.1.address,
+            Route::Single(link) => link.ready(what, deadline).await?.address.as_ref().clone(),
+            Route::Cluster(cluster) => {
+                let (_, live) = cluster.ready(slot, what, deadline).await?;
+                live.address.as_ref().clone()
+            }
         })
     }
 
@@ -170,22 +174,24 @@ impl<'a> Call<'a> {
         }
     }
 
-    async fn ready(&self) -> Result<(Link, Live)> {
+    async fn ready(&self) -> Result<(Cow<'a, Link>, Live)> {
         let what = self.command.name;
         let ready = match &self.lane.route {
-            Route::Single(link) => link
-                .ready(what, self.deadline)
-                .await
-                .map(|live| (link.clone(), live)),
-            Route::Cluster(cluster) => match &self.ask {
-                Some(address) => {
-                    let link = cluster.node(address);
-                    link.ready(what, self.deadline)
-                        .await
-                        .map(|live| (link, live))
-                }
-                None => cluster.ready(self.command.slot, what, self.deadline).await,
-            },
+            Route::Single(link) => {
+                let live = link.ready(what, self.deadline).await;
+                live.map(|live| (Cow::Borrowed(link), live))
+            }
+            Route::Cluster(cluster) => {
+                let ready = match &self.ask {
+                    Some(address) => {
+                        let link = cluster.node(address);
+                        let live = link.ready(what, self.deadline).await;
+                        live.map(|live| (link, live))
+                    }
+                    None => cluster.ready(self.command.slot, what, self.deadline).await,
+                };
+                ready.map(|(link, live)| (Cow::Owned(link), live))
+            }
         };
         ready.map_err(|error| self.settled(error))
     }

@@ -29,7 +29,7 @@ pub(crate) struct Live {
     pub(crate) connection: MultiplexedConnection,
     /// Unique in the process, from 1.
     pub(crate) number: u64,
-    pub(crate) address: Address,
+    pub(crate) address: Arc<Address>,
     open: Arc<AtomicBool>,
 }
 
@@ -176,7 +176,7 @@ async fn supervise(
                 let live = Live {
                     connection: dialed.connection.clone(),
                     number,
-                    address: dialed.address.clone(),
+                    address: Arc::new(dialed.address.clone()),
                     open: Arc::clone(&dialed.open),
                 };
                 if let Some(since) = down_since.take() {

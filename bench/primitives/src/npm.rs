@@ -83,7 +83,6 @@ pub(crate) struct Driven {
     pub(crate) ops: u64,
     pub(crate) elapsed_ms: f64,
     pub(crate) p50_us: f64,
-    pub(crate) p99_us: f64,
     /// Of the client.
     pub(crate) cpu_us: f64,
 }

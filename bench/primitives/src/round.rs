@@ -15,7 +15,6 @@ use crate::{Result, npm::Driven, table::Cost};
 pub(crate) struct Sample {
     pub(crate) per_second: f64,
     pub(crate) p50_us: f64,
-    pub(crate) p99_us: f64,
     pub(crate) cost: Cost,
 }
 
@@ -53,7 +52,6 @@ where
         ops: times.len() as u64,
         elapsed_ms: elapsed.as_secs_f64() * 1000.0,
         p50_us: quantile(&mut times, 0.5),
-        p99_us: quantile(&mut times, 0.99),
         cpu_us: cpu.as_secs_f64() * 1e6,
     })
 }
@@ -71,7 +69,6 @@ pub(crate) async fn measure(
     Ok(Sample {
         per_second: driven.ops as f64 / driven.elapsed_ms * 1000.0,
         p50_us: driven.p50_us,
-        p99_us: driven.p99_us,
         cost: Cost {
             round_trips: each(used.calls(commands) as f64),
             server_us: each(used.cpu_us()),

@@ -6,17 +6,30 @@ use redis::aio::MultiplexedConnection;
 
 use crate::Result;
 
-const FORMAT: &str = include_str!("../../../coord-lease/src/lua/format.lua");
-pub(crate) const RENEW: &str = include_str!("../../../coord-lease/src/lua/renew.lua");
-pub(crate) const ACQUIRE: &str = include_str!("../../../coord-lock/src/lua/acquire.lua");
+/// The stored form of a lease, which the crates put above each script.
+macro_rules! lease_form {
+    () => {
+        include_str!("../../../coord-lease/src/lua/format.lua")
+    };
+}
+
+pub(crate) const RENEW: &str = concat!(
+    lease_form!(),
+    include_str!("../../../coord-lease/src/lua/renew.lua")
+);
+pub(crate) const ACQUIRE: &str = concat!(
+    lease_form!(),
+    include_str!("../../../coord-lock/src/lua/acquire.lua")
+);
 pub(crate) const RELEASE: &str = concat!(
+    include_str!("../../../coord-lock/src/lua/release_unawaited.lua"),
+    lease_form!(),
     include_str!("../../../coord-lock/src/lua/queue.lua"),
     include_str!("../../../coord-lock/src/lua/release.lua")
 );
 
-/// Loads a script with the stored form of a lease above it, as the crates do; gives its digest.
+/// Loads a script; gives its digest.
 pub(crate) async fn load(connection: &mut MultiplexedConnection, source: &str) -> Result<String> {
-    let source = [FORMAT, source].concat();
     let mut load = redis::cmd("SCRIPT");
     load.arg("LOAD").arg(source);
     Ok(load.query_async(connection).await?)

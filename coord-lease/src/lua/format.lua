@@ -42,9 +42,10 @@ local function lease_grant(key, record, token, ttl_ms, owner)
   if foreign then return nil, foreign end
   local time = redis.call('TIME')
   local now_us = time[1] * 1000000 + time[2]
-  local fence = string.format('%.0f', math.max(last + 1, now_us))
-  local since_ms = string.format('%.0f', math.floor(now_us / 1000))
-  local kept_ms = string.format('%.0f', ttl_ms + LEASE_RECORD_MS)
+  local now = string.format('%.0f', now_us)
+  local fence = last < now_us and now or string.format('%.0f', last + 1)
+  local since_ms = string.sub(now, 1, -4)
+  local kept_ms = string.format('%d', ttl_ms + LEASE_RECORD_MS)
   local set = redis.pcall('SET', record, fence .. ':' .. since_ms .. ':' .. owner, 'PX', kept_ms)
   if lease_refused(set) then return nil, set end
   set = redis.pcall('SET', key, token .. ':' .. fence, 'PX', ttl_ms)

@@ -69,7 +69,7 @@ async fn enqueue(server: &Server, name: &Name, nodes: &[Node]) -> Result<Duratio
                 .map(|org| Name::new(format!("org-{org}")))
                 .collect()
         };
-        let queue = Arc::new(node.queue.clone());
+        let queue = node.queue.clone();
         let ticker = Ticker::new(&node.redis, queue, vec![job], orgs)?;
         let mut stopped = stopped.clone();
         running.spawn(ticker.run(async move {
