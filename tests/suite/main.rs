@@ -1,5 +1,10 @@
 //! The suites that need real servers: one module a subject, one binary for all.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test joins what it spawns, or ends and takes it along"
+)]
+
 mod fanout_queue;
 mod fanout_tick;
 mod lease;

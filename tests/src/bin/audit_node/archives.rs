@@ -1,8 +1,9 @@
 //! The archives, what is known of them, and the report that all nodes write.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use coord_core::{Error, FencingToken, Name, Result};
@@ -103,11 +104,11 @@ impl Archives {
                 Ok(mut archive) => {
                     let mut hasher = Sha256::new();
                     io::copy(&mut archive, &mut hasher)?;
-                    return Ok(hasher
-                        .finalize()
-                        .iter()
-                        .map(|byte| format!("{byte:02x}"))
-                        .collect());
+                    let mut text = String::new();
+                    for byte in hasher.finalize() {
+                        write!(text, "{byte:02x}").map_err(io::Error::other)?;
+                    }
+                    return Ok(text);
                 }
                 Err(error) => last = error,
             }
