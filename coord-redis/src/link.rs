@@ -16,9 +16,10 @@ use crate::config::{Address, Config};
 use crate::dial::{Dialed, Target, dial};
 use crate::signals::{Loss, Purpose, Signal};
 
-/// Unlimited attempts, at most this far apart: a server that is back is found within 2 s.
+/// Unlimited attempts, at most this far apart: a server that is back is found within half a second,
+/// so that an outage shorter than a lease's TTL does not cost the lease for want of a connection.
 pub(crate) const RECONNECT: Backoff =
-    Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+    Backoff::new(Duration::from_millis(50), Duration::from_millis(500));
 
 /// A connection that lived this long was healthy, so its successor is dialed without delay.
 const HEALTHY_AFTER: Duration = Duration::from_secs(5);

@@ -260,9 +260,9 @@ async fn with_a_dead_server_every_call_ends_by_its_deadline_and_says_that_nobody
         within(start, DEADLINE);
 
         let body = async |_: &coord_lock::Lock| panic!("nobody has the lock");
-        let error = locks.with_lock(&job(), wait, &ordered(order), body).await;
-        let error: coord_core::Error = error.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        let error: coord_core::Result<()> =
+            locks.with_lock(&job(), wait, &ordered(order), body).await;
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::Unavailable);
     }
     drop(held);
 }

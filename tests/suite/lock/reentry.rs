@@ -44,7 +44,7 @@ async fn work_under_a_lock_is_refused_that_lock_at_once() {
             .await
     });
 
-    done.await.unwrap();
+    Box::pin(done).await.unwrap();
     assert!(start.elapsed() < SOON);
     // Afterwards it is like any other.
     take(&locks, &options).await.release().await.unwrap();
