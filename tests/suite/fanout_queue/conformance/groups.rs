@@ -1,6 +1,7 @@
 //! Messages of one group: one at a time, in order.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
@@ -173,11 +174,16 @@ impl History {
 }
 
 /// Numbers that differ from run to run, and can be had again (xorshift64, Marsaglia 2003).
-#[derive(Debug)]
 struct Chance {
-    #[expect(dead_code, reason = "shown when a test fails")]
     seed: u64,
     state: u64,
+}
+
+impl fmt::Debug for Chance {
+    /// Shows what a failed test needs to be had again.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Chance(seed {})", self.seed)
+    }
 }
 
 impl Chance {
