@@ -124,16 +124,15 @@ fn watch(
                 }
                 tally.note(node, &event, last);
                 let is_due = tally.done() as f64 >= KILL_AFTER * input.records.len() as f64;
-                if kills
-                    && tally.killed().is_none()
-                    && is_due
-                    && matches!(event, Event::Taken { .. })
-                {
-                    nodes.kill(node)?;
-                    tally.note_kill(node, Instant::now());
+                let has_begun = is_due && matches!(event, Event::Taken { .. });
+                if kills && tally.killed().is_none() && (has_begun || tally.all_taken()) {
+                    // With few records all may be in some hands before the first is done.
+                    let victim = tally.busiest().unwrap_or(node);
+                    nodes.kill(victim)?;
+                    tally.note_kill(victim, Instant::now());
                     view.say(&format!(
-                        "node {node}: killed with SIGKILL, {} records in its hands",
-                        tally.in_hands(node)
+                        "node {victim}: killed with SIGKILL, {} records in its hands",
+                        tally.in_hands(victim)
                     ));
                 }
                 view.show(tally);

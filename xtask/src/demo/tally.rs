@@ -85,6 +85,21 @@ impl Tally {
             .count()
     }
 
+    /// Whether every record is done or in some node's hands.
+    pub(crate) fn all_taken(&self) -> bool {
+        let open = self
+            .taken
+            .keys()
+            .filter(|record| !self.verdicts.contains_key(*record));
+        self.done() + open.count() >= self.expected
+    }
+
+    /// The node with the most records in its hands.
+    pub(crate) fn busiest(&self) -> Option<u8> {
+        let nodes = self.taken.values().copied();
+        nodes.max_by_key(|node| self.in_hands(*node))
+    }
+
     pub(crate) fn note(&mut self, node: u8, event: &Event, now: Instant) {
         match event {
             Event::Ticked { group } => {
