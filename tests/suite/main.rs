@@ -5,8 +5,11 @@
     reason = "a test joins what it spawns, or ends and takes it along"
 )]
 
+mod broadcast;
+mod cache;
 mod fanout_queue;
 mod fanout_tick;
 mod lease;
 mod lock;
+mod ratelimit;
 mod redis;

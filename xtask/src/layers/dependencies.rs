@@ -10,6 +10,9 @@ pub(super) const LAYERS: &[(&str, &[&str])] = &[
     ("coord-redis", &["coord-core"]),
     ("coord-lease", &["coord-core", "coord-redis"]),
     ("coord-lock", &["coord-core", "coord-lease", "coord-redis"]),
+    ("coord-ratelimit", &["coord-core", "coord-redis"]),
+    ("coord-broadcast", &["coord-core", "coord-redis"]),
+    ("coord-cache", &["coord-core", "coord-redis"]),
     (
         "coord-fanout",
         &["coord-core", "coord-lease", "coord-redis"],
@@ -18,10 +21,13 @@ pub(super) const LAYERS: &[(&str, &[&str])] = &[
     (
         "coord-tests",
         &[
+            "coord-broadcast",
+            "coord-cache",
             "coord-core",
             "coord-fanout",
             "coord-lease",
             "coord-lock",
+            "coord-ratelimit",
             "coord-redis",
         ],
     ),

@@ -1,0 +1,1 @@
+//! Rate limits that hold across instances, on Redis: GCRA, sliding window, fixed window.

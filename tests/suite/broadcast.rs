@@ -1,0 +1,1 @@
+//! Publish and subscribe on Redis that knows what it missed.
