@@ -320,7 +320,7 @@ pub trait Queue: Send + Sync + 'static {
 
 /// Between two attempts to tell a queue: a connection is back within milliseconds, a server within
 /// seconds.
-const AGAIN: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
+pub(crate) const AGAIN: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
 
 /// Settles deliveries, trying again until the instant that `until` names. The result has no
 /// [`Settled::Gone`]: it is `Done` when an earlier attempt may have done it, else `Lost`.

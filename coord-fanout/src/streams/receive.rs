@@ -7,7 +7,7 @@ use coord_redis::{Command, Reply};
 use tokio::time::Instant;
 
 use super::{CONSUMERS, Inner, RECEIVE};
-use crate::queue::{Delivery, Message, Receipt};
+use crate::queue::{AGAIN, Delivery, Message, Receipt};
 use crate::signals::{Burial, Signal};
 
 /// Most messages in one reply, which other calls wait behind: 32 MiB at worst.
@@ -80,6 +80,7 @@ struct Content {
 impl Inner {
     pub(super) async fn receive(&self, max: usize, wait: Duration) -> Result<Vec<Delivery>> {
         let (max, until) = (max.clamp(1, MOST), Instant::now() + wait.min(LONGEST_WAIT));
+        let mut failed_waits = 0;
         loop {
             let sent = Instant::now();
             let taken = self.take(max, sent).await?;
@@ -93,8 +94,15 @@ impl Inner {
             let sent = Instant::now();
             let entries = match self.block_for(max, block).await {
                 Ok(entries) => entries,
-                // Nothing was read. The next look repairs what is missing, or says why it cannot.
-                Err(error) if error.kind() == ErrorKind::Unavailable => continue,
+                // Nothing was read. The next look repairs what is missing, or says why it cannot;
+                // a server that answers looks and refuses waits (it may have no connection left
+                // for them) is looked at after a pause.
+                Err(error) if error.kind() == ErrorKind::Unavailable => {
+                    let pause = AGAIN.jittered(failed_waits);
+                    tokio::time::sleep_until(until.min(Instant::now() + pause)).await;
+                    failed_waits += 1;
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
             let deliveries = self.handable(entries, sent).await?;
@@ -275,7 +283,8 @@ pub(super) fn message(fields: Vec<Reply>) -> Option<(Message, u32, Option<String
             b"n" => attempts = u32::try_from(value.int().ok()?).ok()?,
             b"b" => body = Some(value.bytes().ok()?),
             b"r" => reason = Some(value.text().ok()?),
-            _ => return None,
+            // A later version may have added it; its messages are not to be given up for that.
+            _ => {}
         }
     }
     let message = Message {
@@ -299,12 +308,12 @@ mod tests {
         let fields = |texts: &[&str]| texts.iter().map(|text| bytes(text)).collect::<Vec<_>>();
 
         assert!(message(fields(&["i", "a", "g", "", "n", "0", "b", ""])).is_some());
+        assert!(message(fields(&["i", "a", "b", "x", "later", "y"])).is_some());
         for foreign in [
             &["hello", "world"][..],
             &["i", "", "b", "x"],
             &["i", "a"],
             &["i", "a", "b", "x", "n", "many"],
-            &["i", "a", "b", "x", "more", "y"],
         ] {
             assert!(message(fields(foreign)).is_none(), "{foreign:?}");
         }

@@ -351,3 +351,35 @@ async fn a_queue_lies_in_one_slot_of_a_cluster() {
     let depth = queue.depth().await.expect("the queue is there");
     assert_eq!((depth.open(), depth.in_flight, depth.dead), (1, 1, 0));
 }
+
+#[tokio::test]
+async fn a_server_without_connections_for_waits_is_asked_in_growing_intervals() {
+    const WAIT: Duration = Duration::from_secs(2);
+    let server = need!(RedisServer::start().await);
+    let queue = open(&connect(&server.url()).await, visibility(LONG));
+    enqueue(&queue, &[message("first")]).await;
+    drain(&queue, 1).await;
+    let mut admin = server.connect().await.expect("it has room");
+    let taken = server.info("connected_clients").await.expect("it answers");
+    // Without the connection that asked.
+    let taken = (taken.parse::<u32>().expect("a number") - 1).to_string();
+    let full = ["CONFIG", "SET", "maxclients", &taken];
+    admin.command(&full).await.expect("it may be set");
+    let mut looks = async || {
+        let stats = admin.command(&["INFO", "stats"]).await.expect("it answers");
+        let stats = stats.text();
+        let calls = stats
+            .lines()
+            .find_map(|line| line.strip_prefix("total_commands_processed:"));
+        calls
+            .and_then(|calls| calls.parse::<u64>().ok())
+            .expect("a number")
+    };
+    let before = looks().await;
+
+    assert_eq!(ids(&receive(&queue, 1, WAIT).await), [""; 0]);
+
+    // Without pauses there would be tens of thousands.
+    let asked = looks().await - before;
+    assert!(asked < 1000, "{asked} commands within {WAIT:?}");
+}
