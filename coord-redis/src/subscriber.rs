@@ -74,6 +74,17 @@ impl Subscription {
     pub fn channel(&self) -> &Channel {
         &self.channel
     }
+
+    /// Another subscription of the same channel, which the server need not be asked for. It
+    /// receives what comes from now on; an interruption that is not over yet is told to it, too.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        Self {
+            channel: self.channel.clone(),
+            events: self.events.as_ref().map(broadcast::Receiver::resubscribe),
+            orders: self.orders.clone(),
+        }
+    }
 }
 
 impl std::fmt::Debug for Subscription {

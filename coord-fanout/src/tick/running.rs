@@ -72,6 +72,9 @@ pub(super) struct Running<Q> {
     tasks: JoinSet<Event>,
     /// Tenants that are asked for or scanned: no more than scans are allowed.
     taken: usize,
+    /// Claims under way. On one server there is one at a time, and what becomes free or due
+    /// meanwhile shares the next one; in a cluster no two tenants could share one anyway.
+    asking: usize,
     /// When the tenants are listed next; nothing while they are.
     orgs_at: Option<Instant>,
     orgs_errors: u32,
@@ -88,6 +91,7 @@ impl<Q: Queue> Running<Q> {
             roster: Roster::new(ticker.redis.keys().clone(), ticker.jobs.clone()),
             tasks: JoinSet::new(),
             taken: 0,
+            asking: 0,
             orgs_at: Some(Instant::now()),
             orgs_errors: 0,
             listing: None,
@@ -98,8 +102,7 @@ impl<Q: Queue> Running<Q> {
 
     /// When there is something to start; what is under way is an [`event`](Self::event).
     pub(super) fn next_wake(&self) -> Instant {
-        let is_free = self.taken < self.ticker.scans.get();
-        let claim = self.roster.next_wake().filter(|_| is_free);
+        let claim = self.roster.next_wake().filter(|_| self.room() > 0);
         let wakes = [claim, self.orgs_at];
         let never = || Instant::now() + self.ticker.refresh;
         wakes.into_iter().flatten().min().unwrap_or_else(never)
@@ -114,8 +117,7 @@ impl<Q: Queue> Running<Q> {
             let listing = async move { Event::Orgs(listed(&*orgs).await) };
             self.listing = Some(self.tasks.spawn(listing));
         }
-        let free = self.ticker.scans.get() - self.taken;
-        let wanted = self.roster.take(now, free.min(CLAIMS));
+        let wanted = self.roster.take(now, self.room());
         self.taken += wanted.len();
         let redis = &self.ticker.redis;
         let mut slots = BTreeMap::<_, Vec<_>>::new();
@@ -125,9 +127,18 @@ impl<Q: Queue> Running<Q> {
             slot.push(Asked { id, ask, claim });
         }
         for asked in slots.into_values() {
+            self.asking += 1;
             self.tasks
                 .spawn(ask(redis.clone(), Arc::clone(&self.owner), asked));
         }
+    }
+
+    /// For how many tenants a claim may be made now.
+    fn room(&self) -> usize {
+        if self.asking > 0 && !self.ticker.redis.is_cluster() {
+            return 0;
+        }
+        CLAIMS.min(self.ticker.scans.get() - self.taken)
     }
 
     /// Waits for something that is under way, and acts on what became of it; for ever when there
@@ -185,6 +196,7 @@ impl<Q: Queue> Running<Q> {
 
     fn answered(&mut self, asked: Vec<Asked>, answers: Result<Vec<Answer>>, heard: Heard) {
         self.taken -= asked.len();
+        self.asking -= 1;
         match answers {
             Ok(answers) => {
                 let Heard {
