@@ -23,9 +23,6 @@ use crate::queue::Queue;
 use crate::schedule::TickTime;
 use crate::signals::Signal;
 
-/// Claims in one script: it holds up the server for well under a millisecond.
-const CLAIMS: usize = 64;
-
 /// After a claim that failed.
 const CLAIM_AGAIN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
 
@@ -70,7 +67,7 @@ pub(super) struct Running<Q> {
     owner: Arc<str>,
     roster: Roster,
     tasks: JoinSet<Event>,
-    /// Tenants that are asked for or scanned: no more than scans are allowed.
+    /// Tenants with a tick that is claimed or scanned: no more than scans are allowed.
     taken: usize,
     /// Claims under way. On one server there is one at a time, and what becomes free or due
     /// meanwhile shares the next one; in a cluster no two tenants could share one anyway.
@@ -117,8 +114,11 @@ impl<Q: Queue> Running<Q> {
             let listing = async move { Event::Orgs(listed(&*orgs).await) };
             self.listing = Some(self.tasks.spawn(listing));
         }
-        let wanted = self.roster.take(now, self.room());
-        self.taken += wanted.len();
+        let wanted = match self.room() {
+            0 => Vec::new(),
+            room => self.roster.take(now, room),
+        };
+        self.taken += wanted.iter().filter(|one| one.ask.due.is_some()).count();
         let redis = &self.ticker.redis;
         let mut slots = BTreeMap::<_, Vec<_>>::new();
         for Wanted { id, ask, claim } in wanted {
@@ -133,12 +133,12 @@ impl<Q: Queue> Running<Q> {
         }
     }
 
-    /// For how many tenants a claim may be made now.
+    /// How many ticks may be claimed now.
     fn room(&self) -> usize {
         if self.asking > 0 && !self.ticker.redis.is_cluster() {
             return 0;
         }
-        CLAIMS.min(self.ticker.scans.get() - self.taken)
+        self.ticker.scans.get() - self.taken
     }
 
     /// Waits for something that is under way, and acts on what became of it; for ever when there
@@ -195,7 +195,7 @@ impl<Q: Queue> Running<Q> {
     }
 
     fn answered(&mut self, asked: Vec<Asked>, answers: Result<Vec<Answer>>, heard: Heard) {
-        self.taken -= asked.len();
+        self.taken -= asked.iter().filter(|one| one.ask.due.is_some()).count();
         self.asking -= 1;
         match answers {
             Ok(answers) => {
