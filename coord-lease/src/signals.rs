@@ -122,7 +122,7 @@ coord_core::declare! { "redis.resource_lease.";
         Counter, Error, Page(Any(FIVE_MINUTES), Runbook("resource-lease-lost"));
     RenewFailed { leases, error } => "redis.resource_lease.renew_failed",
         "A renewal got no answer about so many leases; it is repeated until their time runs out.",
-        Counter, Warn, Unmonitored("redis.resource_lease.lost follows if it lasts; redis.command.timeout and .refused tell the cause");
+        Counter, Warn, Unmonitored("redis.resource_lease.lost, or the loss of the lock or tick it belongs to, follows if it lasts; redis.command.timeout and .refused tell the cause");
 }
 
 /// Emits that a call failed, if it did.

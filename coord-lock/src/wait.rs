@@ -35,15 +35,21 @@ async fn asking(
     subscription: &mut Option<Subscription>,
     deadline: Instant,
 ) -> Result<Granted> {
-    let mut holder = None;
+    let (mut holder, mut waited) = (None, false);
     let mut failures = 0;
     loop {
         let waits = subscription.is_some() || claim.order() == Order::Fifo;
         let limit = limit(claim, deadline);
         let heard = match claim.attempt(waits, limit).await {
-            Ok(Attempt::Granted(granted)) => return Ok(granted),
+            Ok(Attempt::Granted(granted)) => {
+                if !waited {
+                    // Whoever did not wait does not prolong what others did.
+                    *subscription = None;
+                }
+                return Ok(granted);
+            }
             Ok(Attempt::Held(by)) => {
-                failures = 0;
+                (failures, waited) = (0, true);
                 let remaining = by.remaining;
                 holder = Some(by);
                 match &mut *subscription {
