@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use coord_core::Key;
 use coord_redis::Redis;
 
-/// A call for this many leases holds the server up for less than a millisecond.
+/// A call for this many leases holds the server up for about a millisecond: a `GET` and two
+/// `PEXPIRE` each, and the script around them.
 const LEASES_PER_CALL: usize = 256;
 
 /// Groups `leases` by call: those of one slot of a cluster, and all of them elsewhere.

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::hold::Grant;
 use crate::lease::{self, Lease, RemoveResult};
 use crate::schedule::valid_until;
-use crate::signals::{Operation, Outcome, Signal, reported};
+use crate::signals::{Loss, Operation, Outcome, Signal, reported};
 use crate::{Holder, Leases};
 
 /// Claims a lease that is free, or renews it if the same claim has it already.
@@ -150,6 +150,7 @@ impl Pending {
             fence,
             ttl: self.ttl,
             sent_at,
+            on_loss: lost,
         };
         let receipt = std::mem::take(&mut self.receipt);
         Lease::new(
@@ -158,6 +159,16 @@ impl Pending {
             receipt,
         )
     }
+}
+
+fn lost(lease: &Key, fence: FencingToken, cause: Loss) {
+    let lease = lease.clone();
+    Signal::Lost {
+        cause,
+        lease,
+        fence,
+    }
+    .emit();
 }
 
 impl Drop for Pending {

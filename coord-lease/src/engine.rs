@@ -84,7 +84,8 @@ impl Engine {
     }
 
     pub(crate) fn remove(&self, id: Id) {
-        self.plan().schedule.remove(id);
+        // Whether it was still there is no matter to one who gives it up.
+        _ = self.plan().schedule.remove(id);
     }
 
     /// Renews one lease now.
@@ -147,6 +148,9 @@ impl Engine {
     }
 
     /// Applies what the server said of one lease to a renewal of `sent_at`.
+    ///
+    /// A lease that is not in the schedule any more is given up or was found lost before: whatever
+    /// the server says of it now is no news, and may be the work of its release.
     fn settle(&self, id: Id, held: &Held, reply: i64, sent_at: Instant) -> Result<()> {
         let loss = match reply {
             RENEWED => None,
@@ -155,17 +159,19 @@ impl Engine {
             _ => Some(Loss::Foreign),
         };
         let now = Instant::now();
-        if let Some(loss) = loss {
-            self.remove(id);
-            return Err(held.lose(loss));
-        }
-        {
+        let is_kept = {
             let mut plan = self.plan();
-            if held.extend(sent_at, now) {
-                plan.schedule.renewed(id, sent_at);
+            match loss {
+                Some(_) => plan.schedule.remove(id),
+                None if held.extend(sent_at, now) => plan.schedule.renewed(id, sent_at),
+                None => plan.schedule.contains(id),
             }
+        };
+        match loss {
+            _ if !is_kept => Err(held.over()),
+            Some(loss) => Err(held.lose(loss)),
+            None => held.check(now),
         }
-        held.check(now)
     }
 }
 

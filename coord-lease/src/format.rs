@@ -21,6 +21,10 @@ use coord_core::{ClaimToken, FencingToken, Key};
 #[doc(hidden)]
 pub const LUA: &str = include_str!("lua/format.lua");
 
+/// What `grant_free` puts above them.
+#[doc(hidden)]
+pub const GRANT_FREE: &str = include_str!("lua/grant_free.lua");
+
 /// The key of the record beside a lease.
 pub fn record(key: &Key) -> Key {
     key.part("record")
@@ -41,11 +45,16 @@ pub(crate) fn value(token: &ClaimToken, fence: FencingToken) -> String {
 /// ```
 ///
 /// A text before the source goes above the functions: for the common case of a script that every
-/// request runs, which then does without making them.
+/// request runs, which then does without making them. The word `grant_free` in its place stands
+/// for the grant of a key that is free: `KEYS` begin with the key and its record, `ARGV` with
+/// token, TTL in ms and owner, and the reply is the fence; the source sees the keys that are not.
 #[macro_export]
 macro_rules! lease_script {
     ($name:literal, $source:expr) => {
         $crate::lease_script!($name, "", $source)
+    };
+    ($name:literal, grant_free, $source:expr) => {
+        $crate::lease_script!($name, $crate::format::GRANT_FREE, $source)
     };
     ($name:literal, $above:expr, $source:expr) => {{
         const PARTS: [&str; 3] = [$above, $crate::format::LUA, $source];

@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::format;
 use crate::lease::RemoveResult;
 use crate::schedule::{Id, valid_until};
-use crate::signals::{Loss, Signal};
+use crate::signals::Loss;
 
 /// What a grant script gave: for [`Leases::hold`](crate::Leases::hold).
 #[derive(Debug, Clone)]
@@ -28,6 +28,9 @@ pub struct Grant {
     pub ttl: Ttl,
     /// The instant before the request was sent: trust counts from there.
     pub sent_at: Instant,
+    /// Told once, if the lease is found lost: where the service that granted emits its signal, so
+    /// that one loss raises one alarm. It runs where the loss was found and must not block.
+    pub on_loss: fn(&Key, FencingToken, Loss),
 }
 
 /// A held lease that is renewed until it is stopped, dropped or lost.
@@ -152,6 +155,7 @@ pub(crate) struct Held {
     pub(crate) ttl: Ttl,
     pub(crate) token: ClaimToken,
     fence: FencingToken,
+    on_loss: fn(&Key, FencingToken, Loss),
     state: watch::Sender<State>,
 }
 
@@ -174,6 +178,7 @@ impl Held {
             ttl: grant.ttl,
             token: grant.token,
             fence: grant.fence,
+            on_loss: grant.on_loss,
             state: watch::Sender::new(State {
                 valid_until: valid_until(grant.sent_at, grant.ttl),
                 end: None,
@@ -218,15 +223,15 @@ impl Held {
     pub(crate) fn lose(&self, cause: Loss) -> Error {
         let lost = End::Lost(cause);
         if self.end(lost) {
-            let (lease, fence) = (self.key.clone(), self.fence);
-            Signal::Lost {
-                cause,
-                lease,
-                fence,
-            }
-            .emit();
+            (self.on_loss)(&self.key, self.fence, cause);
         }
         self.ended(lost)
+    }
+
+    /// The error of a lease that nobody renews any more: why it is over.
+    pub(crate) fn over(&self) -> Error {
+        let end = self.state.borrow().end;
+        self.ended(end.unwrap_or(End::Stopped))
     }
 
     /// Ends it by the answer to its release. One that the server no longer had was lost before.

@@ -68,7 +68,7 @@
 //! | [`Claim`], [`Pending`] | what a claim found; a claim that can be made again |
 //! | [`Lease`], [`RemoveResult`] | what was claimed, and what became of it |
 //! | [`Holder`], [`Record`] | who holds a resource |
-//! | [`Grant`], [`Hold`], [`mod@format`] | for services that grant by scripts of their own |
+//! | [`Grant`], [`Hold`], [`Loss`], [`mod@format`] | for services that grant by scripts of their own |
 
 mod batch;
 mod claim;
@@ -88,4 +88,4 @@ pub use holder::{Holder, Record};
 pub use lease::{Lease, RemoveResult};
 pub use leases::Leases;
 pub use owner::Owner;
-pub use signals::SIGNALS;
+pub use signals::{Loss, SIGNALS};

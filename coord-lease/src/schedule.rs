@@ -89,13 +89,20 @@ impl<T: Clone> Schedule<T> {
         id
     }
 
-    pub(crate) fn remove(&mut self, id: Id) {
-        if let Some(entry) = self.entries.remove(&id) {
-            self.alarms.remove(&(entry.alarm, id));
-            if let Some(early) = entry.early {
-                self.early.remove(&(early, id));
-            }
+    /// Removes a lease, and says whether it was still there.
+    pub(crate) fn remove(&mut self, id: Id) -> bool {
+        let Some(entry) = self.entries.remove(&id) else {
+            return false;
+        };
+        self.alarms.remove(&(entry.alarm, id));
+        if let Some(early) = entry.early {
+            self.early.remove(&(early, id));
         }
+        true
+    }
+
+    pub(crate) fn contains(&self, id: Id) -> bool {
+        self.entries.contains_key(&id)
     }
 
     /// The next instant at which something is due.
@@ -132,16 +139,17 @@ impl<T: Clone> Schedule<T> {
         due
     }
 
-    /// The renewal of a request of `sent_at` succeeded.
-    pub(crate) fn renewed(&mut self, id: Id, sent_at: Instant) {
+    /// The renewal of a request of `sent_at` succeeded; says whether the lease is still there.
+    pub(crate) fn renewed(&mut self, id: Id, sent_at: Instant) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else {
-            return;
+            return false;
         };
         let ttl = entry.ttl.as_duration();
         entry.valid_until = entry.valid_until.max(valid_until(sent_at, entry.ttl));
         entry.failures = 0;
         let due = sent_at + ttl / RENEWALS_PER_TTL;
         self.plan(id, due, Some(due - ttl / EARLY_PER_TTL));
+        true
     }
 
     /// One call to renew `ids` failed without an answer about them; `backoff` gives the wait after

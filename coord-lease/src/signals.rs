@@ -7,7 +7,7 @@ use coord_core::{Error, ErrorKind, FencingToken, Key, Name, Result};
 
 /// Why a lease was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Loss {
+pub enum Loss {
     /// No renewal succeeded in time.
     Expired,
     /// Its key is gone: expired, deleted or evicted.
@@ -118,11 +118,11 @@ coord_core::declare! { "redis.resource_lease.";
         "An operator ended somebody's lease.",
         Counter, Warn, Unmonitored("done on purpose, this line is the audit trail; redis.resource_lease.lost tells of the holder");
     Lost { cause, lease, fence } => "redis.resource_lease.lost",
-        "A held lease, which may be that of a lock or a tick, was lost before its release.",
+        "A held lease was lost before its release. Those of locks and ticks are told by their own signals.",
         Counter, Error, Page(Any(FIVE_MINUTES), Runbook("resource-lease-lost"));
     RenewFailed { leases, error } => "redis.resource_lease.renew_failed",
         "A renewal got no answer about so many leases; it is repeated until their time runs out.",
-        Counter, Warn, Unmonitored("redis.resource_lease.lost follows if it lasts; redis.command.timeout and .refused tell the cause");
+        Counter, Warn, Unmonitored("redis.resource_lease.lost, or the loss of the lock or tick it belongs to, follows if it lasts; redis.command.timeout and .refused tell the cause");
 }
 
 /// Emits that a call failed, if it did.

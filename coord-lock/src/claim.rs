@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coord_core::{ClaimToken, Error, ErrorKind, FencingToken, Result, Ttl};
+use coord_core::{Channel, ClaimToken, Error, ErrorKind, FencingToken, Result, Ttl};
 use coord_lease::Holder;
 use coord_redis::{Command, Receipt, Redis, Reply, Script};
 use tokio::time::Instant;
 
 use crate::Order;
+use crate::news::News;
 use crate::scripts::{ACQUIRE, Keys, LINE_UP, RELEASE};
 
 /// How long an offer stands: a waiter that lives confirms it within a round trip, and one that
@@ -27,13 +28,19 @@ pub(crate) struct Claim {
     redis: Redis,
     keys: Keys,
     token: ClaimToken,
-    ttl: Ttl,
-    owner: Arc<str>,
-    order: Order,
+    terms: Terms,
     /// Where the attempts went that may still be executed, or were and left something behind.
     receipt: Receipt,
     /// Whether the server holds something under the token: the lock, or a place in the queue.
     stored: bool,
+}
+
+/// How a claim is made, and who hears of it.
+pub(crate) struct Terms {
+    pub(crate) ttl: Ttl,
+    pub(crate) owner: Arc<str>,
+    pub(crate) order: Order,
+    pub(crate) news: Arc<News>,
 }
 
 /// What became of an attempt.
@@ -70,14 +77,12 @@ pub(crate) enum Heard {
 }
 
 impl Claim {
-    pub(crate) fn new(redis: &Redis, keys: Keys, ttl: Ttl, owner: Arc<str>, order: Order) -> Self {
+    pub(crate) fn new(redis: &Redis, keys: Keys, terms: Terms) -> Self {
         Self {
             redis: redis.clone(),
             keys,
             token: ClaimToken::random(),
-            ttl,
-            owner,
-            order,
+            terms,
             receipt: Receipt::default(),
             stored: false,
         }
@@ -92,11 +97,26 @@ impl Claim {
     }
 
     pub(crate) fn ttl(&self) -> Ttl {
-        self.ttl
+        self.terms.ttl
     }
 
     pub(crate) fn order(&self) -> Order {
-        self.order
+        self.terms.order
+    }
+
+    pub(crate) fn news(&self) -> &Arc<News> {
+        &self.terms.news
+    }
+
+    /// Where this claim is told that it is worth while to ask.
+    pub(crate) fn channel(&self) -> Channel {
+        match self.terms.order {
+            Order::Any => self.keys.channel.clone(),
+            Order::Fifo => {
+                let client = self.terms.news.client();
+                self.keys.channel_of(client, &self.redis)
+            }
+        }
     }
 
     pub(crate) fn redis(&self) -> &Redis {
@@ -106,7 +126,7 @@ impl Claim {
     /// Asks once, within `limit`. One that `waits` is told by a message when it is worth while to
     /// ask again; in order, it keeps its place until then.
     pub(crate) async fn attempt(&mut self, waits: bool, limit: Duration) -> Result<Attempt> {
-        if waits && self.order == Order::Fifo {
+        if waits && self.terms.order == Order::Fifo {
             self.stored = true;
         }
         let command = self.asking(waits).receipt(&self.receipt);
@@ -169,19 +189,26 @@ impl Claim {
             queue,
             ..
         } = &self.keys;
-        let command = match self.order {
+        let Terms {
+            ttl,
+            owner,
+            order,
+            news,
+        } = &self.terms;
+        let command = match order {
             Order::Any => ACQUIRE
                 .call(&[lock, record, queue])
                 .arg(self.token.as_str())
-                .arg(self.ttl.as_millis())
-                .arg(&*self.owner)
+                .arg(ttl.as_millis())
+                .arg(&**owner)
                 .arg(u8::from(waits)),
             Order::Fifo => {
                 let place = if waits { PLACE } else { Duration::ZERO };
                 queueing(&LINE_UP, &self.redis, &self.keys, self.token.as_str())
-                    .arg(self.ttl.as_millis())
-                    .arg(&*self.owner)
+                    .arg(ttl.as_millis())
+                    .arg(&**owner)
                     .arg(place.as_millis() as u64)
+                    .arg(news.client().as_str())
             }
         };
         command.idempotent()
@@ -200,9 +227,10 @@ impl Drop for Claim {
         let (redis, receipt) = (self.redis.clone(), self.receipt.clone());
         let undo = self.undoing().idempotent();
         // By then what the claim may have left has ended by itself.
-        let life = match self.order {
-            Order::Any => self.ttl.as_duration(),
-            Order::Fifo => self.ttl.as_duration().max(PLACE),
+        let ttl = self.terms.ttl.as_duration();
+        let life = match self.terms.order {
+            Order::Any => ttl,
+            Order::Fifo => ttl.max(PLACE),
         };
         let until = Instant::now() + life;
         self.redis.spawn(async move {

@@ -13,7 +13,8 @@
 //!   that nobody holds, nor a place in the queue.
 //! - A waiter gets a free lock as soon as it hears of it, and at the latest when the lock would
 //!   have ended, plus a second: also when the message was lost, the key deleted, the owner killed.
-//! - [`Order::Fifo`] grants in the order of arrival. A waiter that died costs the others a second.
+//! - [`Order::Fifo`] grants in the order of arrival. A waiter that died costs the others a second,
+//!   and at most five more where the next in line died with it on another node.
 //!
 //! It does not hold:
 //! - **after a failover.** Replication is asynchronous: the new master may not know of a lock that
@@ -73,6 +74,7 @@
 mod claim;
 mod lock;
 mod locks;
+mod news;
 mod options;
 mod reentry;
 mod scripts;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use coord_core::{Error, FencingToken, Key, Result};
-use coord_lease::{Grant, Hold, Leases};
+use coord_lease::{Grant, Hold, Leases, Loss as LeaseLoss};
 use tokio::time::Instant;
 
 use crate::claim::{Claim, Granted, Released};
@@ -25,9 +25,6 @@ pub struct Lock {
     hold: Hold,
     claim: Claim,
     since: Instant,
-    /// Whether it is being released, so that what the hold says is no news.
-    ending: bool,
-    loss_told: bool,
 }
 
 impl Lock {
@@ -39,13 +36,12 @@ impl Lock {
             fence: granted.fence,
             ttl: claim.ttl(),
             sent_at: granted.sent_at,
+            on_loss: lost,
         });
         Self {
             hold,
             claim,
             since: Instant::now(),
-            ending: false,
-            loss_told: false,
         }
     }
 
@@ -107,16 +103,15 @@ impl Lock {
     /// # Cancel safety
     /// Safe to drop: the release finishes in the background.
     pub async fn release(mut self) -> Result<Released> {
-        self.tell_loss();
         let held = self.hold.check().is_ok();
-        self.ending = true;
         self.hold.stop();
         let released = self.claim.end(held).await;
         if let Ok(outcome) = released {
             let lock = self.hold.key().clone();
             Signal::Released { outcome, lock }.emit();
-            if outcome != Released::Freed {
-                self.lost_by(if held { Loss::Revoked } else { Loss::Expired });
+            // One that was not held any more was reported when that was found.
+            if held && outcome != Released::Freed {
+                report(self.hold.key(), self.hold.fence(), Loss::Revoked);
             }
         }
         released
@@ -133,33 +128,26 @@ impl Lock {
     pub(crate) fn key(&self) -> &Key {
         self.hold.key()
     }
+}
 
-    /// Says once that the lock is lost, if it is.
-    fn tell_loss(&mut self) {
-        if self.hold.check().is_err() {
-            let in_time = Instant::now() < self.hold.valid_until();
-            self.lost_by(if in_time {
-                Loss::Revoked
-            } else {
-                Loss::Expired
-            });
-        }
-    }
+/// Reports what became of the lease under a lock.
+fn lost(lock: &Key, fence: FencingToken, cause: LeaseLoss) {
+    let cause = match cause {
+        LeaseLoss::Expired => Loss::Expired,
+        LeaseLoss::Gone | LeaseLoss::Taken | LeaseLoss::Foreign => Loss::Revoked,
+    };
+    report(lock, fence, cause);
+}
 
-    fn lost_by(&mut self, cause: Loss) {
-        if !self.loss_told {
-            self.loss_told = true;
-            let (lock, fence) = (self.hold.key().clone(), self.hold.fence());
-            Signal::Lost { cause, lock, fence }.emit();
-        }
-    }
+fn report(lock: &Key, fence: FencingToken, cause: Loss) {
+    let lock = lock.clone();
+    Signal::Lost { cause, lock, fence }.emit();
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        if !self.ending {
-            self.tell_loss();
-        }
+        // One whose time is up is reported, unless it was released or reported before.
+        _ = self.hold.check();
         let (elapsed_ms, lock) = (self.since.elapsed(), self.hold.key().clone());
         Signal::Held { elapsed_ms, lock }.emit();
     }

@@ -9,7 +9,8 @@ use coord_lease::{Holder, Leases, Owner};
 use coord_redis::{Kept, Redis};
 use tokio::time::Instant;
 
-use crate::claim::{self, Attempt, By, Claim, Granted, Released};
+use crate::claim::{self, Attempt, By, Claim, Granted, Released, Terms};
+use crate::news::News;
 use crate::scripts::{INSPECT, Keys};
 use crate::signals::{SIGNALS, Signal};
 use crate::{Lock, LockOptions, reentry, wait};
@@ -23,6 +24,7 @@ pub struct Locks {
     redis: Redis,
     leases: Leases,
     unnamed: Arc<str>,
+    news: Arc<News>,
     id: Id,
 }
 
@@ -66,6 +68,7 @@ impl Locks {
             redis: redis.clone(),
             leases: Leases::new(redis),
             unnamed: unnamed.encode().into(),
+            news: redis.shared(News::new),
             id: Id(Arc::new(())),
         }
     }
@@ -220,13 +223,13 @@ impl Locks {
         let keys = self.keys(name);
         reentry::refuse(&self.id, &keys.lock)?;
         let owner = options.owner.as_ref().unwrap_or(&self.unnamed);
-        Ok(Claim::new(
-            &self.redis,
-            keys,
-            options.ttl,
-            Arc::clone(owner),
-            options.order,
-        ))
+        let terms = Terms {
+            ttl: options.ttl,
+            owner: Arc::clone(owner),
+            order: options.order,
+            news: Arc::clone(&self.news),
+        };
+        Ok(Claim::new(&self.redis, keys, terms))
     }
 
     fn granted(&self, claim: Claim, granted: &Granted, start: Instant) -> Result<Lock> {

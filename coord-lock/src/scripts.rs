@@ -1,6 +1,6 @@
 //! The scripts, and the keys they work on.
 
-use coord_core::{Channel, Key};
+use coord_core::{Channel, Key, Name};
 use coord_lease::format;
 use coord_lease::lease_script;
 use coord_redis::{Redis, Script};
@@ -14,7 +14,8 @@ macro_rules! queue_script {
     };
 }
 
-pub(crate) static ACQUIRE: Script = lease_script!("lock.acquire", include_str!("lua/acquire.lua"));
+pub(crate) static ACQUIRE: Script =
+    lease_script!("lock.acquire", grant_free, include_str!("lua/acquire.lua"));
 pub(crate) static INSPECT: Script = lease_script!("lock.inspect", include_str!("lua/inspect.lua"));
 pub(crate) static LINE_UP: Script = queue_script!("lock.line_up", "lua/line_up.lua");
 pub(crate) static RELEASE: Script = lease_script!(
@@ -37,7 +38,7 @@ pub(crate) struct Keys {
     pub(crate) queue: Key,
     /// Until when their places are kept.
     pub(crate) places: Key,
-    /// Where a release is made known.
+    /// Where a release is made known to all who wait without a place.
     pub(crate) channel: Channel,
 }
 
@@ -50,6 +51,13 @@ impl Keys {
             channel: lock.channel(redis.database()),
             lock,
         }
+    }
+
+    /// Where one client hears of offers to those of its waiters that have a place. The scripts
+    /// make the same of the lock's key and channel.
+    pub(crate) fn channel_of(&self, client: &Name, redis: &Redis) -> Channel {
+        let waiter = self.lock.part_for("waiter", client);
+        waiter.channel(redis.database())
     }
 
     pub(crate) fn all(&self) -> [&Key; 4] {

@@ -65,7 +65,7 @@ coord_core::declare! { "redis.lock.";
         "A caller gave up: others held the lock for its whole wait.",
         Counter, Warn, Ticket(MoreThan(20, FIFTEEN_MINUTES), Runbook("lock-contended"));
     Lost { cause, lock, fence } => "redis.lock.lost",
-        "The owner of a lock found that it had lost it before its release.",
+        "A lock was lost before its release.",
         Counter, Error, Page(Any(FIVE_MINUTES), Runbook("lock-lost"));
     Forced { lock, fence, by } => "redis.lock.forced",
         "An operator ended somebody's lock.",

@@ -1,4 +1,5 @@
-//! Waiting for a lock: try, subscribe, try again, then sleep until there is news.
+//! Waiting for a lock: try, subscribe, try again, then sleep until there is news. Where the client
+//! still has the subscription of an earlier wait, the first try is enough.
 
 use std::time::Duration;
 
@@ -19,21 +20,39 @@ const RETRY: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_mi
 /// Waits until `claim` is granted, at most until `deadline`.
 ///
 /// A message that is lost costs no more than the time the lock lasts: the sleep ends when the
-/// lock would. The second attempt comes after the subscription, so a release in between is seen.
+/// lock would. One attempt comes after the subscription, so a release in between is seen.
 pub(crate) async fn until_granted(claim: &mut Claim, deadline: Instant) -> Result<Granted> {
-    let mut subscription: Option<Subscription> = None;
-    let mut holder = None;
+    let mut subscription = claim.news().kept(&claim.channel());
+    let granted = asking(claim, &mut subscription, deadline).await;
+    if let Some(subscription) = subscription {
+        claim.news().keep(subscription, claim.redis());
+    }
+    granted
+}
+
+async fn asking(
+    claim: &mut Claim,
+    subscription: &mut Option<Subscription>,
+    deadline: Instant,
+) -> Result<Granted> {
+    let (mut holder, mut waited) = (None, false);
     let mut failures = 0;
     loop {
         let waits = subscription.is_some() || claim.order() == Order::Fifo;
         let limit = limit(claim, deadline);
         let heard = match claim.attempt(waits, limit).await {
-            Ok(Attempt::Granted(granted)) => return Ok(granted),
+            Ok(Attempt::Granted(granted)) => {
+                if !waited {
+                    // Whoever did not wait does not prolong what others did.
+                    *subscription = None;
+                }
+                return Ok(granted);
+            }
             Ok(Attempt::Held(by)) => {
-                failures = 0;
+                (failures, waited) = (0, true);
                 let remaining = by.remaining;
                 holder = Some(by);
-                match &mut subscription {
+                match &mut *subscription {
                     Some(subscription) => rest(claim, subscription, remaining, deadline).await,
                     none => subscribe(claim, deadline).await.map(|made| *none = made),
                 }
@@ -69,7 +88,8 @@ pub(crate) async fn until_granted(claim: &mut Claim, deadline: Instant) -> Resul
 
 /// Nothing when `deadline` came first.
 async fn subscribe(claim: &Claim, deadline: Instant) -> Result<Option<Subscription>> {
-    let subscribing = claim.redis().subscribe(&claim.keys().channel);
+    let channel = claim.channel();
+    let subscribing = claim.redis().subscribe(&channel);
     match tokio::time::timeout_at(deadline, subscribing).await {
         Ok(subscription) => subscription.map(Some),
         Err(_) => Ok(None),

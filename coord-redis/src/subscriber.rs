@@ -43,8 +43,14 @@ pub(crate) enum Event {
 /// One subscriber of one channel. Subscribers of a process share the server's subscription, and
 /// a slow one holds up nobody else.
 pub struct Subscription {
+    // First, so that the last subscriber is gone when the order to leave is carried out.
+    events: broadcast::Receiver<Event>,
+    membership: Arc<Membership>,
+}
+
+/// What ends when the last of some subscriptions that were made from one is dropped.
+struct Membership {
     channel: Channel,
-    events: Option<broadcast::Receiver<Event>>,
     orders: mpsc::UnboundedSender<Order>,
 }
 
@@ -54,14 +60,13 @@ impl Subscription {
     /// # Cancel safety
     /// Safe: no notice is lost.
     pub async fn next(&mut self) -> Option<Notice> {
-        let events = self.events.as_mut()?;
-        match events.recv().await {
+        match self.events.recv().await {
             Ok(Event::Message(message)) => Some(Notice::Message(message)),
             Ok(Event::Gap(length)) => Some(Notice::Gap(length)),
             Err(broadcast::error::RecvError::Lagged(missed)) => {
                 Signal::SubscriptionLagged {
                     missed,
-                    channel: self.channel.clone(),
+                    channel: self.channel().clone(),
                 }
                 .emit();
                 Some(Notice::Lagged(missed))
@@ -72,7 +77,17 @@ impl Subscription {
 
     /// The channel.
     pub fn channel(&self) -> &Channel {
-        &self.channel
+        &self.membership.channel
+    }
+
+    /// Another subscription of the same channel, which the server need not be asked for. It
+    /// receives what comes from now on; an interruption that is not over yet is told to it, too.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        Self {
+            events: self.events.resubscribe(),
+            membership: Arc::clone(&self.membership),
+        }
     }
 }
 
@@ -80,15 +95,14 @@ impl std::fmt::Debug for Subscription {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("Subscription")
-            .field("channel", &self.channel)
+            .field("channel", self.channel())
             .finish_non_exhaustive()
     }
 }
 
-impl Drop for Subscription {
+impl Drop for Membership {
     fn drop(&mut self) {
-        // First, so that the last subscriber is gone when the order is carried out.
-        self.events = None;
+        // After a shutdown there is nobody to tell.
         _ = self.orders.send(Order::Leave(self.channel.clone()));
     }
 }
@@ -141,10 +155,13 @@ impl Subscriber {
             })
             .map_err(|_| shut_down())?;
         let events = confirmed.await.map_err(|_| shut_down())??;
-        Ok(Subscription {
+        let membership = Membership {
             channel: channel.clone(),
-            events: Some(events),
             orders: self.orders.clone(),
+        };
+        Ok(Subscription {
+            events,
+            membership: Arc::new(membership),
         })
     }
 

@@ -18,6 +18,7 @@ pub(crate) const RENEW: &str = concat!(
     include_str!("../../../coord-lease/src/lua/renew.lua")
 );
 pub(crate) const ACQUIRE: &str = concat!(
+    include_str!("../../../coord-lease/src/lua/grant_free.lua"),
     lease_form!(),
     include_str!("../../../coord-lock/src/lua/acquire.lua")
 );

@@ -27,5 +27,5 @@ end
 if value == done then return 1 end
 -- The cooldown of an earlier call may be over. Nobody was granted a tick since, and ours is the
 -- last one, so it was this one that finished it.
-if not value and last == instant and lease_last_fence(KEYS[2]) == tonumber(fence) then return 1 end
+if not value and last == instant and lease_last_fence(KEYS[2]) == fence then return 1 end
 return 0

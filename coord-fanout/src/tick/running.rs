@@ -23,9 +23,6 @@ use crate::queue::Queue;
 use crate::schedule::TickTime;
 use crate::signals::Signal;
 
-/// Claims in one script: it holds up the server for well under a millisecond.
-const CLAIMS: usize = 64;
-
 /// After a claim that failed.
 const CLAIM_AGAIN: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
 
@@ -70,8 +67,11 @@ pub(super) struct Running<Q> {
     owner: Arc<str>,
     roster: Roster,
     tasks: JoinSet<Event>,
-    /// Tenants that are asked for or scanned: no more than scans are allowed.
+    /// Tenants with a tick that is claimed or scanned: no more than scans are allowed.
     taken: usize,
+    /// Claims under way. On one server there is one at a time, and what becomes free or due
+    /// meanwhile shares the next one; in a cluster no two tenants could share one anyway.
+    asking: usize,
     /// When the tenants are listed next; nothing while they are.
     orgs_at: Option<Instant>,
     orgs_errors: u32,
@@ -88,6 +88,7 @@ impl<Q: Queue> Running<Q> {
             roster: Roster::new(ticker.redis.keys().clone(), ticker.jobs.clone()),
             tasks: JoinSet::new(),
             taken: 0,
+            asking: 0,
             orgs_at: Some(Instant::now()),
             orgs_errors: 0,
             listing: None,
@@ -98,8 +99,7 @@ impl<Q: Queue> Running<Q> {
 
     /// When there is something to start; what is under way is an [`event`](Self::event).
     pub(super) fn next_wake(&self) -> Instant {
-        let is_free = self.taken < self.ticker.scans.get();
-        let claim = self.roster.next_wake().filter(|_| is_free);
+        let claim = self.roster.next_wake().filter(|_| self.room() > 0);
         let wakes = [claim, self.orgs_at];
         let never = || Instant::now() + self.ticker.refresh;
         wakes.into_iter().flatten().min().unwrap_or_else(never)
@@ -114,9 +114,11 @@ impl<Q: Queue> Running<Q> {
             let listing = async move { Event::Orgs(listed(&*orgs).await) };
             self.listing = Some(self.tasks.spawn(listing));
         }
-        let free = self.ticker.scans.get() - self.taken;
-        let wanted = self.roster.take(now, free.min(CLAIMS));
-        self.taken += wanted.len();
+        let wanted = match self.room() {
+            0 => Vec::new(),
+            room => self.roster.take(now, room),
+        };
+        self.taken += wanted.iter().filter(|one| one.ask.due.is_some()).count();
         let redis = &self.ticker.redis;
         let mut slots = BTreeMap::<_, Vec<_>>::new();
         for Wanted { id, ask, claim } in wanted {
@@ -125,9 +127,18 @@ impl<Q: Queue> Running<Q> {
             slot.push(Asked { id, ask, claim });
         }
         for asked in slots.into_values() {
+            self.asking += 1;
             self.tasks
                 .spawn(ask(redis.clone(), Arc::clone(&self.owner), asked));
         }
+    }
+
+    /// How many ticks may be claimed now.
+    fn room(&self) -> usize {
+        if self.asking > 0 && !self.ticker.redis.is_cluster() {
+            return 0;
+        }
+        self.ticker.scans.get() - self.taken
     }
 
     /// Waits for something that is under way, and acts on what became of it; for ever when there
@@ -184,7 +195,8 @@ impl<Q: Queue> Running<Q> {
     }
 
     fn answered(&mut self, asked: Vec<Asked>, answers: Result<Vec<Answer>>, heard: Heard) {
-        self.taken -= asked.len();
+        self.taken -= asked.iter().filter(|one| one.ask.due.is_some()).count();
+        self.asking -= 1;
         match answers {
             Ok(answers) => {
                 let Heard {

@@ -26,27 +26,33 @@ local function lease_read(key)
   return {token = token, fence = fence}
 end
 
--- The fence of the last grant, 0 before the first; the second value is an error to return.
+-- The fence of the last grant, nil before the first; the second value is an error to return.
 local function lease_last_fence(record)
   local value = redis.pcall('GET', record)
-  if not value then return 0 end
+  if not value then return nil end
   if type(value) ~= 'string' then return nil, value end
-  local fence = tonumber(string.match(value, '^(%d+):%d+:') or '')
-  if not fence or fence >= LEASE_FENCE_MAX then return nil, lease_foreign(record) end
+  local fence = string.match(value, '^(%d+):%d+:')
+  if not fence then return nil, lease_foreign(record) end
   return fence
 end
 
--- Grants a key that lease_read found free; gives the fence, or nothing and an error to return.
+-- Grants a key that may be granted; gives the fence, or nothing and an error to return. The fence
+-- is the time in microseconds, put together and compared as text, since numbers cost the server
+-- several times as much; they are for the rare case that the clock went back.
 local function lease_grant(key, record, token, ttl_ms, owner)
   local last, foreign = lease_last_fence(record)
   if foreign then return nil, foreign end
   local time = redis.call('TIME')
-  local now_us = time[1] * 1000000 + time[2]
-  local now = string.format('%.0f', now_us)
-  local fence = last < now_us and now or string.format('%.0f', last + 1)
-  local since_ms = string.sub(now, 1, -4)
-  local kept_ms = string.format('%d', ttl_ms + LEASE_RECORD_MS)
-  local set = redis.pcall('SET', record, fence .. ':' .. since_ms .. ':' .. owner, 'PX', kept_ms)
+  local second, micros = time[1], string.sub('00000' .. time[2], -6)
+  local fence = second .. micros
+  if last and (#last > #fence or (#last == #fence and last >= fence)) then
+    last = tonumber(last)
+    if last >= LEASE_FENCE_MAX then return nil, lease_foreign(record) end
+    fence = string.format('%.0f', last + 1)
+  end
+  local since_ms = second .. string.sub(micros, 1, 3)
+  local set = redis.pcall('SET', record, fence .. ':' .. since_ms .. ':' .. owner,
+    'PX', ttl_ms + LEASE_RECORD_MS)
   if lease_refused(set) then return nil, set end
   set = redis.pcall('SET', key, token .. ':' .. fence, 'PX', ttl_ms)
   if lease_refused(set) then return nil, set end
@@ -57,7 +63,7 @@ end
 local function lease_extend(key, record, ttl_ms)
   local extended = redis.pcall('PEXPIRE', key, ttl_ms)
   if lease_refused(extended) then return extended end
-  redis.pcall('PEXPIRE', record, string.format('%.0f', ttl_ms + LEASE_RECORD_MS))
+  redis.pcall('PEXPIRE', record, ttl_ms + LEASE_RECORD_MS)
 end
 
 -- Who holds the key: {fence, record or nil, ms left}.

@@ -1,5 +1,6 @@
 -- Takes the lock if it is free, without a look at the queue. The owner of the token is granted
 -- what it has, for the whole TTL: a repetition after a lost reply finds itself.
+-- A free one is mostly granted above, by grant_free.lua.
 -- KEYS   lock, record, queue
 -- ARGV   token, ttl_ms, owner, 1 to be told by a message when it is free or 0
 -- Reply  the fence: granted; the holder: somebody else has it

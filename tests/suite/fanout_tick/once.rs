@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU8;
 
-use coord_fanout::CatchUp;
+use coord_fanout::{CatchUp, FirstRun};
 use coord_tests::need;
 use coord_tests::need::shared_redis_url;
 use coord_tests::proxy::FaultProxy;
@@ -159,4 +159,26 @@ async fn the_spread_shifts_each_tenant_within_the_window_and_not_its_instants() 
     for instants in book.instants().values() {
         assert!(instants.iter().all(|instant| instant % 1000 == 0));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tenants_that_are_due_at_once_share_the_claims() {
+    let server = need!(RedisServer::start().await);
+    let proxy = FaultProxy::start(server.addr()).await;
+    // What becomes free within a round trip shares the next claim.
+    proxy.delay(Duration::from_millis(20));
+    let (book, prefix, mut nodes) = (Book::default(), prefix(), Nodes::new());
+    let redis = connect(&proxy.url(), &prefix).await;
+    let monitor = server.monitor().await.unwrap();
+
+    let job = Job::message(name("shared"), rarely(), |_, _| Vec::new());
+    let job = job.first_run(FirstRun::AtOnce);
+    nodes.start(&redis, &book, vec![job], orgs(64));
+    book.until("a tick of each tenant", |book| book.ids().len() == 64)
+        .await;
+    let claims = monitor.lines_with("ticker").await.unwrap();
+    nodes.stop().await;
+
+    let claims = claims.iter().filter(|line| !line.contains(" lua]")).count();
+    assert!(claims <= 32, "{claims} claims");
 }

@@ -253,12 +253,12 @@ async fn a_scan_whose_lease_is_taken_stops_before_its_next_record() {
     let seen = book.ids().len();
     nodes.stop().await;
 
+    let lock = lock(&redis, "taken", "org-0");
     assert_eq!(lost.field("cause"), Some("lease"));
+    let by_lease = recorder().seen("redis.resource_lease.lost", &[("lease", lock.as_str())]);
+    assert_eq!(by_lease, [], "one loss is one alarm");
     assert_eq!(book.ids().len(), seen);
-    assert_eq!(
-        get(&redis, &lock(&redis, "taken", "org-0")).await,
-        Some(thief)
-    );
+    assert_eq!(get(&redis, &lock).await, Some(thief));
 }
 
 #[tokio::test(flavor = "multi_thread")]

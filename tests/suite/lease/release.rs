@@ -189,3 +189,27 @@ async fn a_lease_that_is_released_after_the_shutdown_ends_by_its_ttl() {
     assert!(pttl(&server, &key).await <= 800);
     is_gone_within(SOON, &server, &key).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_that_returns_while_the_release_is_under_way_reports_no_loss() {
+    let server = need!(RedisServer::start().await);
+    let proxy = FaultProxy::start(server.addr()).await;
+    let config = config(&proxy.url()).deadline(SOON).ping_interval(SOON);
+    let leases = leases(&config).await;
+    warm(&leases).await;
+    let lease = claim(&leases, "r", 3000).await;
+    // It shares the renewal, which is waited for as long as its answer can help either.
+    let _other = claim(&leases, "other", 3800).await;
+    let (key, valid_until) = (lease.key().clone(), lease.valid_until());
+
+    let mut renewal = proxy.hold_reply("{lease:r}");
+    renewal.reached().await;
+    assert!(Instant::now() < valid_until, "the release begins in time");
+    let releasing = tokio::spawn(lease.release());
+    tokio::time::sleep_until(valid_until + Duration::from_millis(100)).await;
+    renewal.release();
+
+    assert_eq!(releasing.await.unwrap(), RemoveResult::Removed);
+    let fields = [("lease", key.as_str())];
+    assert_eq!(recorder().seen(LOST, &fields), [], "nothing was lost");
+}

@@ -115,9 +115,12 @@ async fn a_waiter_that_is_dropped_in_the_moment_of_its_grant_leaves_the_lock_to_
                 stage.waiting_becomes(1).await;
                 // It has asked, subscribed and asked again once the server is idle.
                 eventually(SOON, "it listens", || async {
-                    let channel = format!("{}@0", stage.key());
-                    let listening = stage.ask(&["PUBSUB", "NUMSUB", &channel]).await;
-                    listening.ends_with("\n1")
+                    let channels = match order {
+                        Order::Any => format!("{}@0", stage.key()),
+                        Order::Fifo => format!("{}:waiter:*", stage.key()),
+                    };
+                    let listening = stage.ask(&["PUBSUB", "CHANNELS", &channels]).await;
+                    !listening.is_empty()
                 })
                 .await;
             };

@@ -258,3 +258,55 @@ async fn an_offer_whose_message_is_lost_is_found_by_the_waiter_itself() {
     assert!(start.elapsed() < Duration::from_secs(5));
     stage.is_clean().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_wakes_the_first_in_line_and_the_next_and_nobody_else() {
+    let stage = need!(Stage::new().await);
+    let lock = take(&stage.locks().await, &fifo()).await;
+    let (report, reported) = mpsc::unbounded_channel();
+    let mut waiters = JoinSet::new();
+    for number in 0..5 {
+        line_up(&stage, &mut waiters, Order::Fifo, number, &report).await;
+    }
+    drop(report);
+    let monitor = stage.server.monitor().await.unwrap();
+
+    lock.release().await.unwrap();
+    assert_eq!(turns(reported).await, [0, 1, 2, 3, 4]);
+    waiters.join_all().await;
+
+    let told = monitor.lines_with(" lua] \"PUBLISH\"").await.unwrap();
+    // Five offers, and to all but the last one belongs somebody who comes next.
+    assert_eq!(told.len(), 9, "{told:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiters_of_two_processes_that_were_killed_cost_the_others_less_than_a_place_lasts() {
+    let stage = need!(Stage::new().await);
+    let locks = stage.locks().await;
+    let lock = take(&locks, &fifo()).await;
+    let mut nodes = [stage.node().await, stage.node().await];
+    for (node, place) in nodes.iter_mut().zip(1..) {
+        node.send("acquire job fifo 30000 30000").await.unwrap();
+        stage.waiting_becomes(place).await;
+    }
+    let (report, reported) = mpsc::unbounded_channel();
+    let mut waiters = JoinSet::new();
+    line_up(&stage, &mut waiters, Order::Fifo, 1, &report).await;
+    drop(report);
+
+    for node in &mut nodes {
+        node.kill().await;
+    }
+    let start = Instant::now();
+    lock.release().await.unwrap();
+
+    assert_eq!(turns(reported).await, [1]);
+    assert!(
+        start.elapsed() < Duration::from_secs(12),
+        "{:?}",
+        start.elapsed()
+    );
+    waiters.join_all().await;
+    stage.is_clean().await;
+}

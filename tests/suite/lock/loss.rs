@@ -201,3 +201,36 @@ async fn a_key_that_vanished_is_told_by_the_next_renewal() {
     assert_eq!(stage.value().await, "", "nobody wrote it anew");
     assert_eq!(lock.release().await.unwrap(), Released::Gone);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_lock_is_reported_at_once_and_once() {
+    let stage = need!(Stage::new().await);
+    let key = stage.key();
+    let (lock_is, lease_is) = ([("lock", key.as_str())], [("lease", key.as_str())]);
+    let reported = || recorder().seen("redis.lock.lost", &lock_is).len();
+
+    for (round, cause) in ["revoked", "expired"].into_iter().enumerate() {
+        let (proxy, locks) = stage.proxied().await;
+        let lock = take(&locks, &ttl_ms(1000)).await;
+        if cause == "revoked" {
+            stage.ask(&["DEL", key.as_str()]).await;
+        } else {
+            proxy.hole();
+        }
+
+        let fields = [("lock", key.as_str()), ("cause", cause)];
+        recorder().event("redis.lock.lost", &fields, SOON).await;
+        lock.check().unwrap_err();
+        proxy.heal().await;
+        if cause == "revoked" {
+            assert_eq!(lock.release().await.unwrap(), Released::Gone);
+        } else {
+            drop(lock);
+        }
+
+        stage.is_clean().await;
+        assert_eq!(reported(), round + 1);
+    }
+    let by_lease = recorder().seen("redis.resource_lease.lost", &lease_is);
+    assert_eq!(by_lease, [], "one loss is one page");
+}

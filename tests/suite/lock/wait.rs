@@ -242,10 +242,9 @@ async fn many_waiters_of_one_process_listen_on_one_connection_and_all_get_their_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_polls_while_the_lock_is_held() {
-    let stage = need!(Stage::new().await);
-    let (mine, theirs) = (stage.locks().await, stage.locks().await);
-
     for order in ORDERS {
+        let stage = need!(Stage::new().await);
+        let (mine, theirs) = (stage.locks().await, stage.locks().await);
         let lock = take(&mine, &ordered(order)).await;
         let waiting = tokio::spawn({
             let theirs = theirs.clone();
@@ -285,4 +284,63 @@ async fn the_state_of_a_lock_is_in_its_guard_alone() {
         lock.renew().await.unwrap();
         assert_eq!(lock.release().await.unwrap(), coord_lock::Released::Freed);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_again_soon_asks_once_and_is_subscribed_already() {
+    let stage = need!(Stage::new().await);
+    let (mine, theirs) = (stage.locks().await, stage.locks().await);
+    let key = stage.key();
+
+    for order in ORDERS {
+        let mut asked = Vec::new();
+        // Once would do on a machine that has the time to wait again soon.
+        while asked.len() < 2 || (asked.len() < 10 && asked.last() != Some(&(3, 0))) {
+            let lock = take(&mine, &ordered(order)).await;
+            let monitor = stage.server.monitor().await.unwrap();
+            let waiting = tokio::spawn({
+                let theirs = theirs.clone();
+                async move { theirs.acquire(&job(), SOON, &ordered(order)).await }
+            });
+            stage.waiting_becomes(1).await;
+            lock.release().await.unwrap();
+            let lock = waiting.await.unwrap().unwrap();
+            let lines = monitor.lines_with(key.as_str()).await.unwrap();
+            asked.push((counted(&lines, "EVAL"), counted(&lines, "SUBSCRIBE")));
+            lock.release().await.unwrap();
+            stage.waiting_becomes(0).await;
+        }
+
+        assert_eq!(asked[0].1, 1, "{order:?}: {asked:?}");
+        // It asks, there is the release, and it asks again.
+        assert_eq!(asked.last(), Some(&(3, 0)), "{order:?}: {asked:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscription_ends_a_moment_after_its_last_waiter_left() {
+    let stage = need!(Stage::new().await);
+    let (mine, theirs) = (stage.locks().await, stage.locks().await);
+
+    for order in ORDERS {
+        let lock = take(&mine, &ordered(order)).await;
+        let waited = theirs
+            .acquire(&job(), Duration::from_millis(200), &ordered(order))
+            .await;
+
+        assert_eq!(waited.unwrap_err().kind(), ErrorKind::Contended);
+        eventually(SOON, "nobody listens", || async {
+            let listening = stage.ask(&["CLIENT", "LIST", "TYPE", "pubsub"]).await;
+            listening.is_empty()
+        })
+        .await;
+        lock.release().await.unwrap();
+    }
+}
+
+/// How many of the lines of a monitor are calls of clients that begin with `verb`.
+fn counted(lines: &[String], verb: &str) -> usize {
+    let verb = format!("] \"{verb}");
+    let is_call = |line: &&String| line.contains(&verb) && !line.contains(" lua]");
+    lines.iter().filter(is_call).count()
 }

@@ -198,12 +198,22 @@ fn a_tenant_that_is_gone_is_asked_for_no_more_and_one_that_returns_is_new() {
 }
 
 #[test]
-fn no_more_tenants_are_taken_than_asked_for() {
+fn no_more_ticks_are_claimed_than_may_be_granted_and_what_is_unknown_is_asked_for_at_once() {
     let start = Instant::now();
     let mut roster = roster(job(), start);
-    let orgs: Vec<_> = (0..5).map(|org| name(&format!("org-{org}"))).collect();
+    let orgs: Vec<_> = (0..70).map(|org| name(&format!("org-{org}"))).collect();
     roster.set_orgs(&orgs, start);
 
-    assert_eq!(roster.take(start, 3).len(), 3);
-    assert_eq!(roster.take(start, 3).len(), 2);
+    let mut asked = roster.take(start, 1);
+    assert_eq!(asked.len(), CLAIMS);
+    asked.extend(roster.take(start, 1));
+    assert_eq!(asked.len(), 70);
+    for wanted in &asked {
+        roster.answered(&wanted.id, &Answer::Idle(Some(at(1000))), None, start);
+    }
+
+    let due = start + 7 * SECOND;
+    assert_eq!(roster.take(due, 3).len(), 3);
+    assert_eq!(roster.take(due, 100).len(), CLAIMS);
+    assert_eq!(roster.take(due, 100).len(), 3);
 }
