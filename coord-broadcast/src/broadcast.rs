@@ -63,7 +63,7 @@ impl Broadcast {
     /// # Errors
     /// `Unavailable` when it was not published; `Timeout` when it may have been. `Invalid` for a
     /// body that is no JSON or longer than 1 MiB as JSON, and when the ACL user may not publish
-    /// there: subscribers then miss a sequence. `Corrupt` when something else is stored there.
+    /// there. `Corrupt` when something else is stored there.
     ///
     /// # Cancel safety
     /// Dropping it leaves open whether the message is published.
@@ -93,8 +93,8 @@ impl Broadcast {
 
     async fn try_publish<T: Serialize>(&self, topic: &Topic<T>, body: &T) -> Result<Published> {
         let what = || format!("publishing to {}", topic.name());
-        let body = serde_json::to_vec(body)
-            .map_err(|error| Error::invalid(what()).with_source(error))?;
+        let body =
+            serde_json::to_vec(body).map_err(|error| Error::invalid(what()).with_source(error))?;
         if body.len() > MAX_BODY {
             return Err(Error::invalid(format!(
                 "{}: {} bytes are more than {MAX_BODY}",

@@ -72,7 +72,16 @@ mod tests {
         let read = |text: &'static str| Frame::read(text.as_bytes()).unwrap_err();
 
         assert_eq!(read("2:anything"), Skip::Version);
-        for text in ["", "1", "2", "hello", "1:", "{}", ":", "1:00000000000000ab:7:cd:x"] {
+        for text in [
+            "",
+            "1",
+            "2",
+            "hello",
+            "1:",
+            "{}",
+            ":",
+            "1:00000000000000ab:7:cd:x",
+        ] {
             assert_eq!(read(text), Skip::Foreign, "{text}");
         }
     }

@@ -91,7 +91,15 @@ mod tests {
 
     #[test]
     fn what_is_no_position_is_corrupt() {
-        for text in ["", "7", "ab:7", "00000000000000ab:", "00000000000000ab:-1", "+0000000000000ab:7", "00000000000000ab:18446744073709551615"] {
+        for text in [
+            "",
+            "7",
+            "ab:7",
+            "00000000000000ab:",
+            "00000000000000ab:-1",
+            "+0000000000000ab:7",
+            "00000000000000ab:18446744073709551615",
+        ] {
             let error = text.parse::<Position>().expect_err(text);
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{text}");
         }

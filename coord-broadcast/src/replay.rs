@@ -1,9 +1,11 @@
 //! Reading missed messages from the log of a topic.
 
+use std::fmt;
+use std::pin::Pin;
 use std::time::Duration;
 
 use coord_core::signals::Detail;
-use coord_core::{Backoff, Channel, ErrorKind, Key, Result};
+use coord_core::{Backoff, Channel, Error, ErrorKind, Key, Result};
 use coord_redis::{Command, Redis, Reply};
 
 use crate::frame::Frame;
@@ -28,14 +30,18 @@ const RETRY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_se
 const ATTEMPTS: u32 = 10;
 
 /// What was missed, as far as it has not been read yet.
-#[derive(Debug)]
 pub(crate) struct Replay {
     span: Span,
     cause: Cause,
-    gap_ms: Duration,
+    lasted: Duration,
     count: u64,
     failures: u32,
+    /// Under way. It is kept over a `next` that is dropped, or one who often stops waiting would
+    /// never see its end.
+    reading: Option<Reading>,
 }
+
+type Reading = Pin<Box<dyn Future<Output = Result<Vec<Entry>>> + Send>>;
 
 /// What a read gave, in order.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,13 +55,14 @@ pub(crate) enum Read {
 
 impl Replay {
     /// What is in `span` was missed for `cause`.
-    pub(crate) fn new(span: Span, cause: Cause, gap_ms: Duration) -> Self {
+    pub(crate) fn new(span: Span, cause: Cause, lasted: Duration) -> Self {
         Self {
             span,
             cause,
-            gap_ms,
+            lasted,
             count: FIRST,
             failures: 0,
+            reading: None,
         }
     }
 
@@ -63,39 +70,53 @@ impl Replay {
         self.cause
     }
 
-    pub(crate) fn gap_ms(&self) -> Duration {
-        self.gap_ms
+    pub(crate) fn lasted(&self) -> Duration {
+        self.lasted
     }
 
-    /// Reads on in the log; `true` when that was all. Dropping it reads nothing.
+    /// Reads on in the log; `true` when that was all. What a call that is dropped has begun, the
+    /// next one goes on with.
     pub(crate) async fn read(
         &mut self,
         redis: &Redis,
         log: &Key,
         channel: &Channel,
     ) -> (Vec<Read>, bool) {
-        let range = Command::new("XRANGE").key(log).idempotent();
-        let range = range.arg(format!("{}-0", self.span.from));
-        let range = range.arg(format!("{}-0", self.span.to));
-        let range = range.arg("COUNT").arg(self.count);
-        let read = redis.run(&range).await.and_then(entries);
-        match read {
+        let (span, count, failures) = (self.span, self.count, self.failures);
+        let begin = || -> Reading {
+            let range = Command::new("XRANGE").key(log).idempotent();
+            let range = range.arg(format!("{}-0", span.from));
+            let range = range.arg(format!("{}-0", span.to));
+            let range = range.arg("COUNT").arg(count);
+            let redis = redis.clone();
+            Box::pin(async move {
+                if failures > 0 {
+                    tokio::time::sleep(RETRY.jittered(failures - 1)).await;
+                }
+                redis.run(&range).await.and_then(entries)
+            })
+        };
+        let read = self.reading.get_or_insert_with(begin).await;
+        self.reading = None;
+        let error = match read {
             Ok(entries) => {
                 self.failures = 0;
-                self.take(entries)
+                return self.take(entries);
             }
-            Err(error) => {
-                let final_kind = matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Corrupt);
-                if final_kind || self.failures + 1 == ATTEMPTS {
-                    failed(channel, &error);
-                    return (vec![Read::Unread(self.span)], true);
-                }
-                tokio::time::sleep(RETRY.jittered(self.failures)).await;
-                // After the sleep, so that one that was dropped counts once.
-                self.failures += 1;
-                failed(channel, &error);
-                (Vec::new(), false)
-            }
+            Err(error) => error,
+        };
+        self.failures += 1;
+        let (channel, detail) = (channel.clone(), Detail::error(&error));
+        Signal::ReplayFailed {
+            channel,
+            error: detail,
+        }
+        .emit();
+        let is_final = matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Corrupt);
+        if is_final || self.failures == ATTEMPTS {
+            (vec![Read::Unread(self.span)], true)
+        } else {
+            (Vec::new(), false)
         }
     }
 
@@ -135,9 +156,13 @@ impl Replay {
     }
 }
 
-fn failed(channel: &Channel, error: &coord_core::Error) {
-    let (channel, error) = (channel.clone(), Detail::error(error));
-    Signal::ReplayFailed { channel, error }.emit();
+impl fmt::Debug for Replay {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Replay")
+            .field("span", &self.span)
+            .finish_non_exhaustive()
+    }
 }
 
 /// One entry of the log: `sequence-0` and its frame.
@@ -152,7 +177,7 @@ fn entries(reply: Reply) -> Result<Vec<Entry>> {
         let [_, frame] = fields.array()?;
         let id = id.text()?;
         let sequence = id.split_once('-').and_then(|(first, _)| first.parse().ok());
-        let foreign = || coord_core::Error::corrupt("the log of a topic is something else");
+        let foreign = || Error::corrupt("the log of a topic is something else");
         Ok(Entry {
             sequence: sequence.ok_or_else(foreign)?,
             frame: frame.bytes()?,

@@ -46,7 +46,7 @@ pub struct Gap {
     /// sequence or does not know of all topics.
     pub missed: Option<RangeInclusive<u64>>,
     /// For how long the subscription was interrupted; zero when it was not.
-    pub gap_ms: Duration,
+    pub lasted: Duration,
 }
 
 /// A subscription to one topic, or to all whose names begin alike.
@@ -266,7 +266,7 @@ impl<T: DeserializeOwned> Subscription<T> {
     }
 
     /// Tells of what was missed, or has it replayed.
-    fn missed(&mut self, hole: Hole, gap_ms: Duration) {
+    fn missed(&mut self, hole: Hole, lasted: Duration) {
         let channel = self.following.channel().clone();
         match hole {
             Hole::Lagged(missed) => {
@@ -280,16 +280,16 @@ impl<T: DeserializeOwned> Subscription<T> {
                 self.ready.push_back(Received::Lagged(missed));
             }
             Hole::Known { span, cause } if self.replays() => {
-                self.replay = Some(Replay::new(span, cause, gap_ms));
+                self.replay = Some(Replay::new(span, cause, lasted));
             }
-            Hole::Known { span, cause } => self.gone(span, cause, gap_ms),
+            Hole::Known { span, cause } => self.gone(span, cause, lasted),
             Hole::Unknown { span, doubt } => {
                 let cause = doubt;
                 Signal::GapUnknown { cause, channel }.emit();
                 let missed = None;
-                self.ready.push_back(Received::Gap(Gap { missed, gap_ms }));
+                self.ready.push_back(Received::Gap(Gap { missed, lasted }));
                 if let (Some(span), true) = (span, self.replays()) {
-                    self.replay = Some(Replay::new(span, Cause::Interrupted, gap_ms));
+                    self.replay = Some(Replay::new(span, Cause::Interrupted, lasted));
                 }
             }
         }
@@ -300,7 +300,7 @@ impl<T: DeserializeOwned> Subscription<T> {
     }
 
     /// Tells of messages that nobody can bring back.
-    fn gone(&mut self, span: Span, cause: Cause, gap_ms: Duration) {
+    fn gone(&mut self, span: Span, cause: Cause, lasted: Duration) {
         let missed = span.to - span.from + 1;
         let channel = self.following.channel().clone();
         Signal::Missed {
@@ -313,7 +313,7 @@ impl<T: DeserializeOwned> Subscription<T> {
             Received::Lagged(missed)
         } else {
             let missed = Some(span.from..=span.to);
-            Received::Gap(Gap { missed, gap_ms })
+            Received::Gap(Gap { missed, lasted })
         });
     }
 
@@ -322,7 +322,7 @@ impl<T: DeserializeOwned> Subscription<T> {
         let (Some(replay), Source::Topic { place, .. }) = (&mut self.replay, &self.source) else {
             return;
         };
-        let (cause, gap_ms) = (replay.cause(), replay.gap_ms());
+        let (cause, lasted) = (replay.cause(), replay.lasted());
         let channel = self.following.channel();
         let (found, is_over) = replay.read(&self.redis, &place.log, channel).await;
         if is_over {
@@ -334,8 +334,8 @@ impl<T: DeserializeOwned> Subscription<T> {
                     let received = self.opened(&frame, None, Way::Replayed);
                     self.ready.extend(received);
                 }
-                Read::Gone(span) => self.gone(span, Cause::Trimmed, gap_ms),
-                Read::Unread(span) => self.gone(span, cause, gap_ms),
+                Read::Gone(span) => self.gone(span, Cause::Trimmed, lasted),
+                Read::Unread(span) => self.gone(span, cause, lasted),
             }
         }
     }

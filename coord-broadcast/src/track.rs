@@ -97,7 +97,9 @@ impl Track {
 
     /// A message has come.
     pub(crate) fn message(&mut self, at: Position) -> Judged {
-        let behind = self.last.is_some_and(|last| last.epoch == at.epoch && at.sequence <= last.sequence);
+        let behind = self
+            .last
+            .is_some_and(|last| last.epoch == at.epoch && at.sequence <= last.sequence);
         if behind && self.start == Start::Covered {
             return Judged {
                 hole: None,

@@ -135,12 +135,10 @@ impl Feed {
     /// Notes an order while there is no connection; `false` closes the feed.
     fn note(&mut self, order: Order, give_up: &mpsc::UnboundedSender<(Channel, Topic)>) -> bool {
         match order {
-            Order::Join { channel, join } => {
-                match self.topics.get_mut(&channel) {
-                    Some(topic) => _ = topic.join(join),
-                    None => _ = self.topics.insert(channel, Topic::new(join)),
-                }
-            }
+            Order::Join { channel, join } => match self.topics.get_mut(&channel) {
+                Some(topic) => _ = topic.join(join),
+                None => _ = self.topics.insert(channel, Topic::new(join)),
+            },
             Order::Adopt { channel, topic } => self.adopt(channel, topic),
             Order::Leave(channel) => _ = self.leave(&channel),
             Order::Recheck(ours) => {
@@ -289,7 +287,10 @@ impl Feed {
         match next {
             Next::Nothing => {}
             Next::Check(round) => {
-                let check = self.topics.get(channel).and_then(|topic| topic.check.clone());
+                let check = self
+                    .topics
+                    .get(channel)
+                    .and_then(|topic| topic.check.clone());
                 if let Some(check) = check {
                     wire.check(channel.clone(), round, check);
                 }
@@ -319,7 +320,10 @@ impl Feed {
             PushKind::Message | PushKind::SMessage => {
                 if let Some(Value::BulkString(message)) = data.next() {
                     let message = message.into();
-                    topic.send(&Event::Message { channel: None, message });
+                    topic.send(&Event::Message {
+                        channel: None,
+                        message,
+                    });
                 }
             }
             PushKind::PMessage => {

@@ -104,7 +104,11 @@ impl Topic {
 
     /// Whether somebody still receives or waits to.
     pub(crate) fn is_wanted(&self) -> bool {
-        let receivers: usize = self.events.iter().map(|events| events.receiver_count()).sum();
+        let receivers: usize = self
+            .events
+            .iter()
+            .map(|events| events.receiver_count())
+            .sum();
         let ours = self.unconfirmed.iter().filter(|one| one.events.is_some());
         receivers > ours.count() || self.unconfirmed.iter().any(|one| !one.confirm.is_closed())
     }
@@ -131,7 +135,11 @@ impl Topic {
         let Some(events) = self.events.first() else {
             return Next::Nothing;
         };
-        for waiting in self.unconfirmed.iter_mut().filter(|one| one.events.is_none()) {
+        for waiting in self
+            .unconfirmed
+            .iter_mut()
+            .filter(|one| one.events.is_none())
+        {
             waiting.events = Some(events.subscribe());
             waiting.round = self.rounds + 1;
         }
@@ -197,7 +205,8 @@ impl Topic {
     pub(crate) fn absorb(&mut self, other: Self) {
         self.unconfirmed.extend(other.unconfirmed);
         let events = other.events.into_iter();
-        self.events.extend(events.filter(|events| events.receiver_count() > 0));
+        self.events
+            .extend(events.filter(|events| events.receiver_count() > 0));
         self.silent_since = self.silent_since.or(other.silent_since);
         self.check = self.check.take().or(other.check);
     }

@@ -3,12 +3,13 @@
 use coord_broadcast::{Broadcast, Received, Topic};
 use coord_core::ErrorKind;
 use coord_tests::need;
-use coord_tests::recorder::recorder;
 use coord_tests::process::Program;
+use coord_tests::recorder::recorder;
+use coord_tests::servers::RedisServer;
 use coord_tests::wait::eventually;
 use serde::{Deserialize, Serialize};
 
-use super::{SOON, Stage, connect, gets, message, name, news, next, publish, publish_all};
+use super::{SOON, Stage, connect, gets, logged, message, name, news, next, publish, publish_all};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_reaches_every_subscriber_in_its_type_and_with_its_place() {
@@ -131,13 +132,13 @@ async fn a_subscription_that_is_given_up_before_its_confirmation_leaves_the_topi
     let stage = need!(Stage::new().await);
     let (proxy, broadcast) = stage.proxied().await;
     let kept = broadcast.subscribe(&Topic::<u64>::new(name("other"))).await;
-    let held = proxy.hold_request(stage.channel());
+    let mut held = proxy.hold_request(stage.channel());
 
     let topic = news();
     tokio::select! {
         biased;
         _ = broadcast.subscribe(&topic) => panic!("it cannot be confirmed"),
-        () = held.reached() => {}
+        _ = held.reached() => {}
     }
     held.release();
 
@@ -194,7 +195,10 @@ async fn what_is_not_ours_is_counted_and_skipped() {
         stage.ask(&["PUBLISH", &channel, foreign]).await;
     }
     let other = Topic::new(name("news"));
-    broadcast.publish(&other, &Other("no number")).await.unwrap();
+    broadcast
+        .publish(&other, &Other("no number"))
+        .await
+        .unwrap();
     publish(&broadcast, &news(), 2).await;
 
     assert_eq!(message(&mut subscription).await.position.sequence(), 2);
@@ -229,7 +233,7 @@ async fn a_body_may_have_a_mebibyte_and_not_a_byte_more() {
 async fn a_topic_that_is_not_used_for_a_week_leaves_nothing_behind() {
     let stage = need!(Stage::new().await);
     let broadcast = stage.broadcast().await;
-    let topic = super::logged(10);
+    let topic = logged(10);
     publish(&broadcast, &topic, 1).await;
     let (key, log) = (stage.key(), stage.key().part("log"));
     let week_ms = 7 * 24 * 3600 * 1000;
@@ -241,7 +245,10 @@ async fn a_topic_that_is_not_used_for_a_week_leaves_nothing_behind() {
 
     for key in [&key, &log] {
         let left: i64 = stage.ask(&["PTTL", key.as_str()]).await.parse().unwrap();
-        assert!((week_ms - 60_000..=week_ms).contains(&left), "{key}: {left}");
+        assert!(
+            (week_ms - 60_000..=week_ms).contains(&left),
+            "{key}: {left}"
+        );
     }
 }
 
@@ -271,7 +278,7 @@ async fn what_somebody_else_stored_under_a_topic_is_corrupt_and_stays() {
     let log = key.part("log");
     stage.ask(&["DEL", key.as_str()]).await;
     stage.ask(&["SET", log.as_str(), "theirs"]).await;
-    let error = broadcast.publish(&super::logged(10), &1).await;
+    let error = broadcast.publish(&logged(10), &1).await;
     assert_eq!(error.expect_err("foreign").kind(), ErrorKind::Corrupt);
     assert_eq!(stage.ask(&["GET", log.as_str()]).await, "theirs");
     assert_eq!(stage.ask(&["EXISTS", key.as_str()]).await, "0");
@@ -315,18 +322,14 @@ async fn two_processes_hear_each_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_memory_takes_no_message_and_counts_none() {
-    let stage = need!(
-        Stage::with(
-            coord_tests::servers::RedisServer::builder().max_memory(100 << 20, "noeviction")
-        )
-        .await
-    );
+    let stage =
+        need!(Stage::with(RedisServer::builder().max_memory(100 << 20, "noeviction")).await);
     let broadcast = stage.broadcast().await;
     let mut subscription = broadcast.subscribe(&news()).await.unwrap();
     publish(&broadcast, &news(), 1).await;
 
     stage.ask(&["CONFIG", "SET", "maxmemory", "1"]).await;
-    for topic in [news(), super::logged(10)] {
+    for topic in [news(), logged(10)] {
         let error = broadcast.publish(&topic, &0).await.expect_err("no memory");
         assert_eq!(error.kind(), ErrorKind::Unavailable);
     }
@@ -366,4 +369,27 @@ async fn a_publish_whose_answer_is_lost_is_a_timeout_and_is_not_sent_again() {
         .await;
     let after = tokio::time::timeout(super::PING_INTERVAL, next(&mut subscription));
     assert!(after.await.is_err(), "nothing else comes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_publisher_without_the_right_to_the_channel_publishes_and_counts_nothing() {
+    let rules = ["on", ">secret", "~*", "resetchannels", "+@all"];
+    let stage = need!(Stage::with(RedisServer::builder().user("mute", &rules)).await);
+    let broadcast = stage.broadcast().await;
+    let mute = super::broadcast(&stage.server.url_as("mute", "secret"), &stage.prefix).await;
+    let topic = logged(10);
+    let mut subscription = broadcast.subscribe(&topic).await.unwrap();
+
+    for body in 1..=2 {
+        let error = mute.publish(&topic, &0).await.expect_err("forbidden");
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        publish(&broadcast, &topic, body).await;
+    }
+
+    gets(&mut subscription, 1..=2).await;
+    assert_eq!(publish(&broadcast, &topic, 3).await.sequence(), 3);
+    let length = stage.ask(&["XLEN", stage.key().part("log").as_str()]).await;
+    assert_eq!(length, "3");
+    let error = mute.subscribe(&topic).await.expect_err("forbidden");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
 }
