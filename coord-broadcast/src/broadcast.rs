@@ -22,7 +22,7 @@ const MAX_BODY: usize = 1 << 20;
 
 /// How long a topic without messages is remembered. Whoever was away for less than this learns
 /// how much it missed; a topic that nobody uses any more leaves nothing behind.
-const IDLE: Duration = Duration::from_secs(7 * 24 * 3600);
+const IDLE: Duration = Duration::from_hours(7 * 24);
 
 /// The topics in the space of one [`Redis`] client. Clones are the same publisher.
 #[derive(Debug, Clone)]

@@ -183,3 +183,146 @@ impl Track {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn at(epoch: u64, sequence: u64) -> Position {
+        Position { epoch, sequence }
+    }
+
+    fn known(epoch: u64, from: u64, to: u64, cause: Cause) -> Hole {
+        let span = Span { epoch, from, to };
+        Hole::Known { span, cause }
+    }
+
+    #[test]
+    fn messages_that_were_published_during_the_subscription_are_no_gap() {
+        let mut track = Track::fresh(Some(at(1, 7)));
+
+        for sequence in 6..=9 {
+            let judged = track.message(at(1, sequence));
+            assert!(judged.hole.is_none() && judged.wanted, "{sequence}");
+        }
+    }
+
+    #[test]
+    fn one_who_resumes_has_those_already() {
+        let (mut track, hole) = Track::resumed(at(1, 4), Some(at(1, 7)));
+
+        assert_eq!(hole, Some(known(1, 5, 7, Cause::Interrupted)));
+        assert!(!track.message(at(1, 6)).wanted);
+        assert!(!track.message(at(1, 7)).wanted);
+        let judged = track.message(at(1, 8));
+        assert!(judged.hole.is_none() && judged.wanted);
+    }
+
+    #[test]
+    fn after_an_interruption_a_position_that_was_read_first_and_one_read_last_say_the_same() {
+        for message_first in [true, false] {
+            let mut track = Track::fresh(Some(at(1, 3)));
+            track.interrupted(MS);
+
+            let hole = if message_first {
+                let judged = track.message(at(1, 6));
+                assert_eq!(track.checked(Some(at(1, 6))), None);
+                judged.hole
+            } else {
+                let hole = track.checked(Some(at(1, 5))).map(|(hole, _)| hole);
+                assert_eq!(track.message(at(1, 6)).hole, None);
+                hole
+            };
+
+            assert_eq!(hole, Some(known(1, 4, 5, Cause::Interrupted)));
+        }
+    }
+
+    #[test]
+    fn what_the_server_forgot_is_of_unknown_size_for_whoever_was_away_only() {
+        let forgotten = |span| Hole::Unknown {
+            span,
+            doubt: Doubt::NewEpoch,
+        };
+        let mut there = Track::fresh(Some(at(1, 3)));
+        assert_eq!(there.message(at(2, 1)).hole, None);
+
+        let mut away = Track::fresh(Some(at(1, 3)));
+        away.interrupted(MS);
+        assert_eq!(away.message(at(2, 1)).hole, Some(forgotten(None)));
+
+        let mut away = Track::fresh(Some(at(1, 3)));
+        away.interrupted(MS);
+        assert_eq!(away.checked(None), Some((forgotten(None), MS)));
+        assert_eq!(away.message(at(2, 1)).hole, None);
+
+        let mut late = Track::fresh(Some(at(1, 3)));
+        let span = Span::new(2, 1, 4);
+        assert_eq!(late.message(at(2, 5)).hole, Some(forgotten(span)));
+    }
+
+    #[derive(Debug, Clone)]
+    enum Event {
+        Heard,
+        /// So many were published meanwhile; one more is heard before the position is read.
+        Away(u64, bool),
+        Lagged(u64),
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        prop_oneof![
+            3 => Just(Event::Heard),
+            2 => (0..5_u64, any::<bool>()).prop_map(|(count, heard)| Event::Away(count, heard)),
+            1 => (1..5_u64).prop_map(Event::Lagged),
+        ]
+    }
+
+    proptest! {
+        /// Every sequence is heard, or told as missed, once and in order.
+        #[test]
+        fn every_message_is_accounted_for(start in 0..3_u64, events in prop::collection::vec(event(), 0..40)) {
+            let found = (start > 0).then(|| at(1, start));
+            let mut track = Track::fresh(found);
+            // What was published, and up to where the subscriber knows.
+            let (mut sent, mut reached) = (start, start);
+            let account = |hole: Option<Hole>, reached: &mut u64| match hole {
+                None => Ok(()),
+                Some(Hole::Known { span, .. }) => {
+                    prop_assert_eq!(span.from, *reached + 1);
+                    *reached = span.to;
+                    Ok(())
+                }
+                other => Err(TestCaseError::fail(format!("{other:?}"))),
+            };
+            for event in events {
+                let (missed, is_heard) = match event {
+                    Event::Heard => (0, true),
+                    Event::Away(missed, is_heard) => {
+                        track.interrupted(MS);
+                        (missed, is_heard)
+                    }
+                    Event::Lagged(missed) => {
+                        track.lagged(missed);
+                        (missed, true)
+                    }
+                };
+                sent += missed;
+                if is_heard {
+                    sent += 1;
+                    let judged = track.message(at(1, sent));
+                    prop_assert!(judged.wanted);
+                    account(judged.hole, &mut reached)?;
+                    prop_assert_eq!(reached + 1, sent);
+                    reached = sent;
+                }
+                let found = (sent > 0).then(|| at(1, sent));
+                account(track.checked(found).map(|(hole, _)| hole), &mut reached)?;
+                prop_assert_eq!(reached, sent);
+            }
+        }
+    }
+}

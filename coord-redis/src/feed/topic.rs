@@ -46,7 +46,7 @@ struct Waiting {
 }
 
 /// What there is to do at the server.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     Nothing,
     /// Run the check, as this round.
@@ -107,7 +107,7 @@ impl Topic {
         let receivers: usize = self
             .events
             .iter()
-            .map(|events| events.receiver_count())
+            .map(broadcast::Sender::receiver_count)
             .sum();
         let ours = self.unconfirmed.iter().filter(|one| one.events.is_some());
         receivers > ours.count() || self.unconfirmed.iter().any(|one| !one.confirm.is_closed())
