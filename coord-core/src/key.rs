@@ -228,6 +228,11 @@ impl std::borrow::Borrow<str> for Channel {
 pub struct Pattern(String);
 
 impl Pattern {
+    /// The pattern of the channels of these keys.
+    pub fn channels(&self, database: u32) -> Channel {
+        Channel(format!("{}@{database}", self.0).into())
+    }
+
     /// The pattern as Redis sees it.
     pub fn as_str(&self) -> &str {
         &self.0

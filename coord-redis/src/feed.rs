@@ -4,27 +4,32 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use coord_core::signals::Detail;
-use coord_core::{Channel, Error, Result};
-use redis::aio::MultiplexedConnection;
+use coord_core::{Channel, Error};
 use redis::{PushInfo, PushKind, RedisError, Value};
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::config::Config;
 use crate::dial::{Dialed, Target, dial};
 use crate::error::{Failure, failure, not_connected};
+use crate::lane::Lane;
 use crate::link::{RECONNECT, silence};
 use crate::signals::{Interruption, Loss, Purpose, Signal};
-use crate::subscriber::{BUFFERED, Event};
+use crate::subscriber::Event;
 
-/// Confirms a subscription, or says why it cannot be.
-pub(crate) type Confirm = oneshot::Sender<Result<broadcast::Receiver<Event>>>;
+mod topic;
+mod wire;
+
+pub(crate) use topic::{Join, Joined, Kind, Topic};
+
+use topic::Next;
+use wire::Wire;
 
 /// What is asked of a feed.
 pub(crate) enum Order {
     Join {
         channel: Channel,
-        confirm: Confirm,
+        join: Join,
     },
     Leave(Channel),
     /// Takes a channel over that another node has given up.
@@ -37,67 +42,12 @@ pub(crate) enum Order {
     Close,
 }
 
-/// One channel with its subscribers.
-pub(crate) struct Topic {
-    events: broadcast::Sender<Event>,
-    unconfirmed: Vec<Confirm>,
-    /// The server has confirmed it on the connection that is open.
-    receiving: bool,
-    /// When it was last known to receive, if it does not now but once did.
-    silent_since: Option<Instant>,
-}
-
-impl Topic {
-    pub(crate) fn new(confirm: Confirm) -> Self {
-        Self {
-            events: broadcast::Sender::new(BUFFERED),
-            unconfirmed: vec![confirm],
-            receiving: false,
-            silent_since: None,
-        }
-    }
-
-    /// Whether somebody still receives or waits to.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.events.receiver_count() > 0
-            || self.unconfirmed.iter().any(|confirm| !confirm.is_closed())
-    }
-
-    fn confirmed(&mut self, channel: &Channel) {
-        self.receiving = true;
-        if let Some(since) = self.silent_since.take() {
-            let gap_ms = since.elapsed();
-            // Without a receiver there is nobody to tell.
-            _ = self.events.send(Event::Gap(gap_ms));
-            Signal::SubscriptionResubscribed {
-                gap_ms,
-                channel: channel.clone(),
-            }
-            .emit();
-        }
-        for confirm in self.unconfirmed.drain(..) {
-            _ = confirm.send(Ok(self.events.subscribe()));
-        }
-    }
-
-    fn interrupted(&mut self, channel: &Channel, cause: Interruption, heard: Instant) {
-        if self.receiving {
-            self.receiving = false;
-            self.silent_since = Some(heard);
-            Signal::SubscriptionDropped {
-                cause,
-                channel: channel.clone(),
-            }
-            .emit();
-        }
-    }
-}
-
 /// Carries the subscriptions of one node.
 pub(crate) struct Feed {
     config: Arc<Config>,
     target: Target,
     sharded: bool,
+    lane: Lane,
     topics: HashMap<Channel, Topic>,
 }
 
@@ -108,15 +58,14 @@ enum End {
     Closed,
 }
 
-/// The answer to a request to subscribe, where it is an error.
-type Rejection = (Channel, RedisError);
-
 impl Feed {
-    pub(crate) fn new(config: Arc<Config>, target: Target, sharded: bool) -> Self {
+    /// Checks run on `lane`.
+    pub(crate) fn new(config: Arc<Config>, target: Target, sharded: bool, lane: Lane) -> Self {
         Self {
             config,
             target,
             sharded,
+            lane,
             topics: HashMap::new(),
         }
     }
@@ -186,7 +135,10 @@ impl Feed {
     /// Notes an order while there is no connection; `false` closes the feed.
     fn note(&mut self, order: Order, give_up: &mpsc::UnboundedSender<(Channel, Topic)>) -> bool {
         match order {
-            Order::Join { channel, confirm } => _ = self.join(channel, confirm),
+            Order::Join { channel, join } => match self.topics.get_mut(&channel) {
+                Some(topic) => _ = topic.join(join),
+                None => _ = self.topics.insert(channel, Topic::new(join)),
+            },
             Order::Adopt { channel, topic } => self.adopt(channel, topic),
             Order::Leave(channel) => _ = self.leave(&channel),
             Order::Recheck(ours) => {
@@ -199,43 +151,19 @@ impl Feed {
         true
     }
 
-    /// Whether the channel has to be subscribed to at the server.
-    fn join(&mut self, channel: Channel, confirm: Confirm) -> bool {
-        match self.topics.get_mut(&channel) {
-            Some(topic) if topic.receiving => {
-                _ = confirm.send(Ok(topic.events.subscribe()));
-                false
-            }
-            Some(topic) => {
-                topic.unconfirmed.push(confirm);
-                false
-            }
-            None => {
-                self.topics.insert(channel, Topic::new(confirm));
-                true
-            }
-        }
-    }
-
     fn adopt(&mut self, channel: Channel, topic: Topic) {
         match self.topics.get_mut(&channel) {
             // Somebody joined it here meanwhile: their confirmation will do for all.
-            Some(present) => {
-                present.unconfirmed.extend(topic.unconfirmed);
-                if topic.events.receiver_count() > 0 {
-                    present.events = topic.events;
-                    present.silent_since = topic.silent_since;
-                }
-            }
+            Some(present) => present.absorb(topic),
             None => _ = self.topics.insert(channel, topic),
         }
     }
 
-    /// Whether that was the last subscriber.
-    fn leave(&mut self, channel: &Channel) -> bool {
+    /// Takes the topic out if that was the last subscriber.
+    fn leave(&mut self, channel: &Channel) -> Option<Topic> {
         match self.topics.get(channel) {
-            Some(topic) if !topic.is_wanted() => self.topics.remove(channel).is_some(),
-            _ => false,
+            Some(topic) if !topic.is_wanted() => self.topics.remove(channel),
+            _ => None,
         }
     }
 
@@ -268,13 +196,17 @@ impl Feed {
         give_up: &mpsc::UnboundedSender<(Channel, Topic)>,
     ) -> End {
         let (rejected, mut rejections) = mpsc::unbounded_channel();
+        let (found, mut findings) = mpsc::unbounded_channel();
         let wire = Wire {
             connection: dialed.connection.clone(),
             sharded: self.sharded,
             rejected,
+            found,
+            lane: self.lane.clone(),
+            deadline: self.config.deadline,
         };
-        for channel in self.topics.keys() {
-            wire.subscribe(channel.clone());
+        for (channel, topic) in &self.topics {
+            wire.subscribe(topic.kind, channel.clone());
         }
         let heard = Arc::new(Mutex::new(Instant::now()));
         let silence = silence(dialed.connection.clone(), self.config.ping_interval, || {
@@ -285,23 +217,28 @@ impl Feed {
             tokio::select! {
                 Some(push) = pushes.recv() => {
                     set(&heard);
-                    if let Some(channel) = self.received(push) {
-                        self.give_up(&channel, Instant::now(), give_up);
+                    self.received(push, &wire, give_up);
+                }
+                Some((channel, round, reply)) = findings.recv() => {
+                    // What came before the answer is delivered before it.
+                    while let Ok(push) = pushes.try_recv() {
+                        self.received(push, &wire, give_up);
+                    }
+                    if let Some(topic) = self.topics.get_mut(&channel) {
+                        let next = topic.looked(round, &reply);
+                        self.go_on(&channel, next, &wire);
                     }
                 }
                 order = orders.recv() => match order {
-                    Some(Order::Join { channel, confirm }) => {
-                        if self.join(channel.clone(), confirm) {
-                            wire.subscribe(channel);
-                        }
-                    }
+                    Some(Order::Join { channel, join }) => self.join(channel, join, &wire),
                     Some(Order::Adopt { channel, topic }) => {
+                        let kind = topic.kind;
                         self.adopt(channel.clone(), topic);
-                        wire.subscribe(channel);
+                        wire.subscribe(kind, channel);
                     }
                     Some(Order::Leave(channel)) => {
-                        if self.leave(&channel) {
-                            wire.unsubscribe(channel);
+                        if let Some(topic) = self.leave(&channel) {
+                            wire.unsubscribe(topic.kind, channel);
                         }
                         if self.topics.is_empty() {
                             break End::Idle;
@@ -310,7 +247,7 @@ impl Feed {
                     Some(Order::Recheck(ours)) => {
                         for channel in self.misplaced(&ours) {
                             self.give_up(&channel, Instant::now(), give_up);
-                            wire.unsubscribe(channel);
+                            wire.unsubscribe(Kind::Channel, channel);
                         }
                     }
                     Some(Order::Close) | None => break End::Closed,
@@ -326,7 +263,7 @@ impl Feed {
         };
         // What came before the end is delivered before the gap.
         while let Ok(push) = pushes.try_recv() {
-            self.received(push);
+            self.received(push, &wire, give_up);
         }
         let heard = *heard.lock().unwrap_or_else(PoisonError::into_inner);
         for (channel, topic) in &mut self.topics {
@@ -336,31 +273,81 @@ impl Feed {
         end
     }
 
-    /// Handles a push. Gives a channel that the server took away unasked.
-    fn received(&mut self, push: PushInfo) -> Option<Channel> {
+    fn join(&mut self, channel: Channel, join: Join, wire: &Wire) {
+        if let Some(topic) = self.topics.get_mut(&channel) {
+            let next = topic.join(join);
+            self.go_on(&channel, next, wire);
+        } else {
+            wire.subscribe(join.kind, channel.clone());
+            self.topics.insert(channel, Topic::new(join));
+        }
+    }
+
+    fn go_on(&mut self, channel: &Channel, next: Next, wire: &Wire) {
+        match next {
+            Next::Nothing => {}
+            Next::Check(round) => {
+                let check = self
+                    .topics
+                    .get(channel)
+                    .and_then(|topic| topic.check.clone());
+                if let Some(check) = check {
+                    wire.check(channel.clone(), round, check);
+                }
+            }
+            Next::Leave => {
+                if let Some(topic) = self.leave(channel) {
+                    wire.unsubscribe(topic.kind, channel.clone());
+                }
+            }
+        }
+    }
+
+    fn received(
+        &mut self,
+        push: PushInfo,
+        wire: &Wire,
+        give_up: &mpsc::UnboundedSender<(Channel, Topic)>,
+    ) {
         let mut data = push.data.into_iter();
-        let name = match data.next() {
-            Some(Value::BulkString(name)) => name,
-            Some(Value::SimpleString(name)) => name.into_bytes(),
-            _ => return None,
+        let Some(name) = data.next().and_then(text) else {
+            return;
         };
-        let name = std::str::from_utf8(&name).ok()?;
-        let channel = self.topics.get_key_value(name)?.0.clone();
-        let topic = self.topics.get_mut(name)?;
+        let Some((channel, topic)) = self.topics.get_key_value(name.as_str()) else {
+            return;
+        };
         match push.kind {
             PushKind::Message | PushKind::SMessage => {
                 if let Some(Value::BulkString(message)) = data.next() {
-                    // Without a receiver there is nobody to tell.
-                    _ = topic.events.send(Event::Message(message.into()));
+                    let message = message.into();
+                    topic.send(&Event::Message {
+                        channel: None,
+                        message,
+                    });
                 }
-                None
             }
-            PushKind::Subscribe | PushKind::SSubscribe => {
-                topic.confirmed(&channel);
-                None
+            PushKind::PMessage => {
+                let matched = data.next().and_then(text);
+                if let (Some(matched), Some(Value::BulkString(message))) = (matched, data.next()) {
+                    let (channel, message) = (Some(matched.into()), message.into());
+                    topic.send(&Event::Message { channel, message });
+                }
             }
-            PushKind::Unsubscribe | PushKind::SUnsubscribe if topic.receiving => Some(channel),
-            _ => None,
+            PushKind::Subscribe | PushKind::SSubscribe | PushKind::PSubscribe => {
+                let channel = channel.clone();
+                if let Some(topic) = self.topics.get_mut(&channel) {
+                    let next = topic.confirmed(&channel);
+                    self.go_on(&channel, next, wire);
+                }
+            }
+            // The server took it away unasked.
+            PushKind::Unsubscribe | PushKind::SUnsubscribe | PushKind::PUnsubscribe
+                if topic.is_receiving() =>
+            {
+                let channel = channel.clone();
+                self.give_up(&channel, Instant::now(), give_up);
+            }
+            _ => {}
         }
     }
 
@@ -379,10 +366,10 @@ impl Feed {
             Failure::Final(_) | Failure::Refused(crate::signals::Refusal::NotPermitted) => {
                 let what = format!("subscribing to {channel}");
                 if let Some(topic) = self.topics.remove(channel) {
-                    for confirm in topic.unconfirmed {
+                    topic.reject(|| {
                         let error = not_connected(&what, error.clone());
-                        _ = confirm.send(Err(Error::invalid(what.clone()).with_source(error)));
-                    }
+                        Error::invalid(what.clone()).with_source(error)
+                    });
                 }
                 true
             }
@@ -391,52 +378,11 @@ impl Feed {
     }
 }
 
-/// The sending half: requests go out in order, and their errors come back.
-struct Wire {
-    connection: MultiplexedConnection,
-    sharded: bool,
-    rejected: mpsc::UnboundedSender<Rejection>,
-}
-
-impl Wire {
-    fn subscribe(&self, channel: Channel) {
-        self.request(
-            if self.sharded {
-                "SSUBSCRIBE"
-            } else {
-                "SUBSCRIBE"
-            },
-            channel,
-        );
-    }
-
-    fn unsubscribe(&self, channel: Channel) {
-        self.request(
-            if self.sharded {
-                "SUNSUBSCRIBE"
-            } else {
-                "UNSUBSCRIBE"
-            },
-            channel,
-        );
-    }
-
-    /// A confirmation arrives as a push; the reply is of interest only as an error, since another
-    /// push may have taken its place.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "it ends with its connection, which the feed owns"
-    )]
-    fn request(&self, verb: &'static str, channel: Channel) {
-        let (mut connection, rejected) = (self.connection.clone(), self.rejected.clone());
-        tokio::spawn(async move {
-            let mut cmd = redis::cmd(verb);
-            cmd.arg(channel.as_str());
-            let answer = connection.send_packed_command(&cmd).await;
-            if let Err(error) = answer.and_then(Value::extract_error) {
-                _ = rejected.send((channel, error));
-            }
-        });
+fn text(value: Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        _ => None,
     }
 }
 

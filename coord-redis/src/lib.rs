@@ -36,7 +36,7 @@
 //! | [`Config`], [`VARIABLES`] | where the server is: URL, builder, environment |
 //! | [`Redis`] | the client, its connections and its shutdown |
 //! | [`Command`], [`Script`], [`Reply`], [`Receipt`] | what is sent and what comes back |
-//! | [`Subscription`], [`Notice`] | what is received |
+//! | [`Subscription`], [`Notice`], [`Following`], [`Heard`] | what is received |
 //! | [`Server`], [`ServerKind`], [`Version`], [`Kept`] | what the server is, and what is kept in it |
 //!
 //! # Features
@@ -52,6 +52,7 @@ mod config;
 mod dial;
 mod error;
 mod feed;
+mod following;
 mod lane;
 mod link;
 mod script;
@@ -65,6 +66,7 @@ mod upkeep;
 pub use client::Redis;
 pub use command::{Command, Receipt, Reply};
 pub use config::{Config, VARIABLES};
+pub use following::{Following, Heard};
 pub use script::Script;
 pub use server::{Server, ServerKind, Version};
 pub use signals::{Kept, SIGNALS};

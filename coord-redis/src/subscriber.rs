@@ -9,10 +9,11 @@ use tokio::runtime::Handle;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::cluster::Cluster;
-use crate::command::slot_of;
+use crate::command::{Command, Reply, slot_of};
 use crate::config::{Address, Config};
 use crate::dial::Target;
-use crate::feed::{Feed, Order, Topic};
+use crate::feed::{Feed, Join, Joined, Kind, Order, Topic};
+use crate::lane::Lane;
 use crate::signals::Signal;
 
 /// Messages kept for a subscriber that is behind; beyond that it is told how many it missed.
@@ -36,8 +37,14 @@ pub enum Notice {
 /// What the connection tells all subscribers of a channel.
 #[derive(Debug, Clone)]
 pub(crate) enum Event {
-    Message(Arc<[u8]>),
+    Message {
+        /// Where several channels are meant: which one it was.
+        channel: Option<Arc<str>>,
+        message: Arc<[u8]>,
+    },
     Gap(Duration),
+    /// What the check after a gap found, behind everything that was published before it looked.
+    Checked(Reply),
 }
 
 /// One subscriber of one channel. Subscribers of a process share the server's subscription, and
@@ -60,16 +67,28 @@ impl Subscription {
     /// # Cancel safety
     /// Safe: no notice is lost.
     pub async fn next(&mut self) -> Option<Notice> {
+        loop {
+            return Some(match self.event().await? {
+                Ok(Event::Message { message, .. }) => Notice::Message(message),
+                Ok(Event::Gap(length)) => Notice::Gap(length),
+                // Another subscriber of this channel asked for that.
+                Ok(Event::Checked(_)) => continue,
+                Err(missed) => Notice::Lagged(missed),
+            });
+        }
+    }
+
+    /// The next event, or how many were dropped since the subscriber was too slow.
+    pub(crate) async fn event(&mut self) -> Option<Result<Event, u64>> {
         match self.events.recv().await {
-            Ok(Event::Message(message)) => Some(Notice::Message(message)),
-            Ok(Event::Gap(length)) => Some(Notice::Gap(length)),
+            Ok(event) => Some(Ok(event)),
             Err(broadcast::error::RecvError::Lagged(missed)) => {
                 Signal::SubscriptionLagged {
                     missed,
                     channel: self.channel().clone(),
                 }
                 .emit();
-                Some(Notice::Lagged(missed))
+                Some(Err(missed))
             }
             Err(broadcast::error::RecvError::Closed) => None,
         }
@@ -115,15 +134,16 @@ pub(crate) struct Subscriber {
 impl Subscriber {
     pub(crate) fn start(
         config: &Arc<Config>,
-        cluster: Option<Cluster>,
+        lane: &Lane,
         sharded: bool,
         runtime: &Handle,
     ) -> Self {
         let (orders, received) = mpsc::unbounded_channel();
         let config = Arc::clone(config);
-        match cluster {
+        let lane = lane.clone();
+        match lane.cluster().cloned() {
             None => {
-                let feed = Feed::new(config, Target::Master, false);
+                let feed = Feed::new(config, Target::Master, false, lane);
                 // A single server never gives a channel away.
                 let (give_up, _) = mpsc::unbounded_channel();
                 runtime.spawn(feed.run(received, give_up));
@@ -133,6 +153,7 @@ impl Subscriber {
                     Router {
                         config,
                         cluster,
+                        lane,
                         sharded,
                         feeds: HashMap::new(),
                     }
@@ -143,26 +164,37 @@ impl Subscriber {
         Self { orders }
     }
 
-    /// Waits until the server has confirmed the subscription.
-    pub(crate) async fn subscribe(&self, channel: &Channel) -> Result<Subscription> {
+    /// Waits until the server has confirmed the subscription, and gives what `check` found then.
+    pub(crate) async fn subscribe(
+        &self,
+        kind: Kind,
+        channel: &Channel,
+        check: Option<Command>,
+    ) -> Result<(Subscription, Reply)> {
         let (confirm, confirmed) = oneshot::channel();
+        let check = check.map(Arc::new);
+        let join = Join {
+            kind,
+            check,
+            confirm,
+        };
+        let order = Order::Join {
+            channel: channel.clone(),
+            join,
+        };
         let shut_down =
             || Error::unavailable(format!("subscribing to {channel}: the client is shut down"));
-        self.orders
-            .send(Order::Join {
-                channel: channel.clone(),
-                confirm,
-            })
-            .map_err(|_| shut_down())?;
-        let events = confirmed.await.map_err(|_| shut_down())??;
+        self.orders.send(order).map_err(|_| shut_down())?;
+        let Joined { events, found } = confirmed.await.map_err(|_| shut_down())??;
         let membership = Membership {
             channel: channel.clone(),
             orders: self.orders.clone(),
         };
-        Ok(Subscription {
+        let subscription = Subscription {
             events,
             membership: Arc::new(membership),
-        })
+        };
+        Ok((subscription, found))
     }
 
     pub(crate) fn close(&self) {
@@ -174,6 +206,7 @@ impl Subscriber {
 struct Router {
     config: Arc<Config>,
     cluster: Cluster,
+    lane: Lane,
     sharded: bool,
     feeds: HashMap<Address, mpsc::UnboundedSender<Order>>,
 }
@@ -192,10 +225,10 @@ impl Router {
             };
             tokio::select! {
                 order = orders.recv() => match order {
-                    Some(Order::Join { channel, confirm }) => {
+                    Some(Order::Join { channel, join }) => {
                         match self.feed(&channel, &give_up) {
-                            Some(feed) => _ = feed.send(Order::Join { channel, confirm }),
-                            None => homeless.push((channel, Topic::new(confirm))),
+                            Some(feed) => _ = feed.send(Order::Join { channel, join }),
+                            None => homeless.push((channel, Topic::new(join))),
                         }
                     }
                     // Only the feed that has the channel does anything about it.
@@ -252,6 +285,7 @@ impl Router {
                 Arc::clone(&self.config),
                 Target::Node(owner.clone()),
                 self.sharded,
+                self.lane.clone(),
             );
             tokio::spawn(feed.run(received, give_up.clone()));
             orders

@@ -1,1 +1,160 @@
-//! Publish and subscribe on Redis that knows what it missed.
+//! Publish and subscribe that knows what it missed.
+
+mod deliver;
+mod gap;
+mod replay;
+mod slow;
+mod topology;
+
+use std::time::Duration;
+
+use coord_broadcast::{Broadcast, Gap, Message, Position, Received, Subscription, Topic};
+use coord_core::{Key, KeySpace, Name};
+use coord_redis::{Config, Redis};
+use coord_tests::need::{Missing, unique};
+use coord_tests::proxy::FaultProxy;
+use coord_tests::recorder::recorder;
+use coord_tests::servers::{RedisBuilder, RedisServer};
+use coord_tests::wait::eventually;
+
+/// Far above what anything here takes, so that only what never happens runs into it.
+const SOON: Duration = Duration::from_secs(10);
+
+/// A health check every 200 ms, so that what takes two of them is seen soon.
+const PING_INTERVAL: Duration = Duration::from_millis(200);
+
+/// An own server, and clients whose keys share a prefix.
+struct Stage {
+    server: RedisServer,
+    prefix: String,
+}
+
+impl Stage {
+    async fn new() -> Result<Self, Missing> {
+        Self::with(RedisServer::builder()).await
+    }
+
+    async fn with(builder: RedisBuilder) -> Result<Self, Missing> {
+        recorder();
+        Ok(Self {
+            server: builder.start().await?,
+            prefix: unique("broadcast"),
+        })
+    }
+
+    /// A client of its own.
+    async fn broadcast(&self) -> Broadcast {
+        broadcast(&self.server.url(), &self.prefix).await
+    }
+
+    /// A client behind a proxy of its own.
+    async fn proxied(&self) -> (FaultProxy, Broadcast) {
+        let proxy = FaultProxy::start(self.server.addr()).await;
+        let broadcast = broadcast(&proxy.url(), &self.prefix).await;
+        (proxy, broadcast)
+    }
+
+    async fn ask(&self, words: &[&str]) -> String {
+        let answer = self.server.command(words).await;
+        answer.expect("the server answers").text()
+    }
+
+    /// The key of the topic `news`.
+    fn key(&self) -> Key {
+        key(&self.prefix, "news")
+    }
+
+    fn channel(&self) -> String {
+        self.key().channel(0).as_str().to_owned()
+    }
+
+    /// Ends the connections that carry subscriptions.
+    async fn kill_subscribers(&self) {
+        self.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+    }
+
+    async fn subscribed_becomes(&self, count: i64) {
+        let channel = self.channel();
+        eventually(SOON, &format!("{count} are subscribed"), || async {
+            let words = ["PUBSUB", "NUMSUB", channel.as_str()];
+            let reply = self.server.command(&words).await;
+            reply.is_ok_and(|reply| reply.items()[1].int() == Some(count))
+        })
+        .await;
+    }
+}
+
+async fn broadcast(url: &str, prefix: &str) -> Broadcast {
+    Broadcast::new(&connect(url, prefix).await)
+}
+
+async fn connect(url: &str, prefix: &str) -> Redis {
+    let config = Config::from_url(url)
+        .expect("the harness gives valid URLs")
+        .prefix(prefix)
+        .expect("a valid prefix")
+        .deadline(Duration::from_secs(2))
+        .ping_interval(PING_INTERVAL);
+    Redis::connect(config).await.expect("the server is there")
+}
+
+fn key(prefix: &str, name: &str) -> Key {
+    let keys = KeySpace::new(prefix).expect("a valid prefix");
+    keys.key("broadcast", &[&self::name(name)])
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text).expect("a valid name")
+}
+
+/// A topic of numbers.
+fn news() -> Topic<u64> {
+    Topic::new(name("news"))
+}
+
+/// The same topic, with a log.
+fn logged(kept: u32) -> Topic<u64> {
+    news().replay(kept.try_into().expect("not zero"))
+}
+
+async fn publish(broadcast: &Broadcast, topic: &Topic<u64>, body: u64) -> Position {
+    let published = broadcast.publish(topic, &body).await;
+    published.expect("the server is there").position
+}
+
+async fn publish_all(
+    broadcast: &Broadcast,
+    topic: &Topic<u64>,
+    bodies: impl IntoIterator<Item = u64>,
+) {
+    for body in bodies {
+        publish(broadcast, topic, body).await;
+    }
+}
+
+async fn next(subscription: &mut Subscription<u64>) -> Received<u64> {
+    let next = tokio::time::timeout(SOON, subscription.next());
+    let next = next.await.expect("something comes");
+    next.expect("the client is open")
+}
+
+async fn message(subscription: &mut Subscription<u64>) -> Message<u64> {
+    match next(subscription).await {
+        Received::Message(message) => message,
+        other => panic!("a message comes first, not {other:?}"),
+    }
+}
+
+async fn gap(subscription: &mut Subscription<u64>) -> Gap {
+    match next(subscription).await {
+        Received::Gap(gap) => gap,
+        other => panic!("a gap comes first, not {other:?}"),
+    }
+}
+
+/// What comes next are these messages, without anything in between.
+async fn gets(subscription: &mut Subscription<u64>, bodies: impl IntoIterator<Item = u64>) {
+    for body in bodies {
+        assert_eq!(message(subscription).await.body, body);
+    }
+}
