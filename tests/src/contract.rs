@@ -19,6 +19,7 @@ pub const CRATES: &[(&str, &[Declaration])] = &[
     ("coord-redis", coord_redis::SIGNALS),
     ("coord-lease", coord_lease::SIGNALS),
     ("coord-lock", coord_lock::SIGNALS),
+    ("coord-ratelimit", coord_ratelimit::SIGNALS),
     ("coord-fanout", coord_fanout::SIGNALS),
 ];
 
