@@ -170,3 +170,6 @@ impl Rule {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
