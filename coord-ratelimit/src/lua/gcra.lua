@@ -11,7 +11,7 @@ if stored then
   if type(stored) ~= 'string' then return stored end
   local tat, of = string.match(stored, '^%d+$'), nil
   if not tat then tat, part, of = string.match(stored, '^(%d+):(%d+):(%d+)$') end
-  if not tat or tat + 0 > 9007199254740991 or of and part + 0 >= of + 0 then
+  if not tat or tat + 0 > 9007199254740991 or of and (of + 0 > 1e9 or part + 0 >= of + 0) then
     return {err = 'WRONGTYPE ' .. key .. ' holds something else than a limit by GCRA'}
   end
   us, part = tat - now, part + 0
