@@ -51,7 +51,7 @@ impl Sliding {
         if elapsed < self.window_us {
             return counts(elapsed, windows.previous, windows.current);
         }
-        if elapsed < 2 * self.window_us {
+        if elapsed < 2 * self.window_us && windows.current > 0 {
             return counts(elapsed - self.window_us, windows.current, 0);
         }
         counts(0, 0, 0)

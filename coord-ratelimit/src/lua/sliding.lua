@@ -19,10 +19,12 @@ if stored then
     -- The clock went back: the window begins anew, so that it ends within its length.
     start = now
     healed = string.format('%.0f:%.0f:%.0f', start, previous, current)
-  elseif now - start >= 2 * window_us then
-    start, previous, current = now, 0, 0
   elseif now - start >= window_us then
-    start, previous, current = start + window_us, current, 0
+    if now - start < 2 * window_us and current > 0 then
+      start, previous, current = start + window_us, current, 0
+    else
+      start, previous, current = now, 0, 0
+    end
   end
 end
 x, y, z = now - start, previous, current

@@ -130,7 +130,7 @@ async fn a_server_that_takes_no_writes_is_away_until_it_does() {
     let _ = take(&limiter, "full").await;
 
     stage.ask(&["CONFIG", "SET", "maxmemory", "1"]).await;
-    is_degraded(&limiter, "full").await;
+    let _ = is_degraded(&limiter, "full").await;
     stage.ask(&["CONFIG", "SET", "maxmemory", "0"]).await;
 
     comes_back(&limiter, "full").await;
