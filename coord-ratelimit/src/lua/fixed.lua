@@ -1,8 +1,8 @@
 -- A fixed window on one key, opened by the first permit in it.
 --   key    `start_us:used`
 --   ARGV   permits, quota, window_us; negative permits give back
--- It leaves fits, value and expire_ms (what to write if all fit), healed (what to write if this
--- one does not), and the level as it was found: x, y, z.
+-- It leaves fits, value and expire_us (what to write if all fit, and its end), healed (what to
+-- write if this one does not), and the level as it was found: x, y, z.
 local permits, quota, window_us = ARGV[at] + 0, ARGV[at + 1] + 0, ARGV[at + 2] + 0
 local start, used = now, 0
 local stored = redis.pcall('GET', key)
@@ -26,4 +26,4 @@ x, y, z = now - start, used, 0
 used = used + permits
 fits = permits < 0 or used <= quota
 if fits and used > 0 then value = string.format('%.0f:%.0f', start, used) end
-expire_ms = math.ceil((start + window_us) / 1000)
+expire_us = start + window_us

@@ -1,6 +1,8 @@
 if not fits then value = healed end
 if value then
-  local set = redis.pcall('SET', key, value, 'PXAT', string.format('%.0f', expire_ms))
+  -- Rounded up. The call writes a number below 2^53 with all of its digits; `..` would not.
+  local up = expire_us + 999
+  local set = redis.pcall('SET', key, value, 'PXAT', (up - up % 1000) / 1000)
   if set.err then return set end
 elseif fits then
   redis.call('DEL', key)

@@ -7,4 +7,4 @@ local reply = {1, now}
 for i, key in ipairs(KEYS) do
   local at = 6 * i - 4
   local algorithm = ARGV[at - 1]
-  local fits, value, healed, expire_ms, x, y, z
+  local fits, value, healed, expire_us, x, y, z

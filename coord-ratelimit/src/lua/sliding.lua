@@ -2,8 +2,8 @@
 -- which counts by the part of it that the sliding window still covers.
 --   key    `start_us:previous:current`
 --   ARGV   permits, quota, window_us; negative permits give back
--- It leaves fits, value and expire_ms (what to write if all fit), healed (what to write if this
--- one does not), and the level as it was found: x, y, z.
+-- It leaves fits, value and expire_us (what to write if all fit, and its end), healed (what to
+-- write if this one does not), and the level as it was found: x, y, z.
 local permits, quota, window_us = ARGV[at] + 0, ARGV[at + 1] + 0, ARGV[at + 2] + 0
 local start, previous, current = now, 0, 0
 local stored = redis.pcall('GET', key)
@@ -48,4 +48,4 @@ if current < 0 then previous, current = math.max(0, previous + current), 0 end
 if fits and previous + current > 0 then
   value = string.format('%.0f:%.0f:%.0f', start, previous, current)
 end
-expire_ms = math.ceil((start + (current > 0 and 2 or 1) * window_us) / 1000)
+expire_us = start + (current > 0 and 2 or 1) * window_us
