@@ -85,10 +85,10 @@ impl Blocks {
                 ..drawn.clone()
             };
             stock.left -= permits;
-            return Ok(limiter.decided(Decision::Allowed(standing)));
+            return Ok(Decision::Allowed(standing).counted());
         }
         let decision = self.draw(&mut stock, &keys, permits).await?;
-        Ok(limiter.decided(decision))
+        Ok(decision.counted())
     }
 
     async fn draw(&self, stock: &mut Stock, keys: &[Key], permits: u32) -> Result<Decision> {

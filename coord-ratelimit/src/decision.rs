@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use coord_core::Name;
+use coord_core::signals::Detail;
+
+use crate::signals::{Outcome, Signal};
 
 /// Whether the permits were granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,5 +95,21 @@ impl Decision {
             Self::Denied { retry_after, .. } => Some(*retry_after),
             Self::Allowed(_) | Self::NeverAllowed { .. } => None,
         }
+    }
+    /// Counts it, and hands it on.
+    pub(crate) fn counted(self) -> Self {
+        let outcome = if self.is_allowed() {
+            Outcome::Allowed
+        } else {
+            Outcome::Denied
+        };
+        if let Some(by) = self.by() {
+            Signal::Decided { outcome, by }.emit();
+        }
+        if let Self::NeverAllowed { limit, capacity } = &self {
+            let (limit, capacity) = (limit.clone(), Detail::new(capacity));
+            Signal::NeverAllowed { limit, capacity }.emit();
+        }
+        self
     }
 }

@@ -13,7 +13,7 @@ use crate::sliding::Sliding;
 /// The most permits of a quota or a burst: beyond it the scripts' arithmetic would round.
 const MAX_PERMITS: u32 = 1_000_000_000;
 /// The longest period, a leap year.
-const MAX_PERIOD: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+const MAX_PERIOD: Duration = Duration::from_hours(366 * 24);
 /// The shortest period; a higher rate has more permits in a longer period.
 const MIN_PERIOD: Duration = Duration::from_millis(1);
 
@@ -58,7 +58,7 @@ impl Quota {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn per_minute(permits: u32) -> Result<Self> {
-        Self::new(permits, Duration::from_secs(60))
+        Self::new(permits, Duration::from_mins(1))
     }
 
     /// `permits` in every hour.
@@ -66,7 +66,7 @@ impl Quota {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn per_hour(permits: u32) -> Result<Self> {
-        Self::new(permits, Duration::from_secs(60 * 60))
+        Self::new(permits, Duration::from_hours(1))
     }
 
     /// `permits` in every 24 hours.
@@ -74,7 +74,7 @@ impl Quota {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn per_day(permits: u32) -> Result<Self> {
-        Self::new(permits, Duration::from_secs(24 * 60 * 60))
+        Self::new(permits, Duration::from_hours(24))
     }
 
     /// How many permits.

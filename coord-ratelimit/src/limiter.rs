@@ -16,7 +16,7 @@ use crate::line::Lines;
 use crate::memory::Denials;
 use crate::outage::{Policy, WithoutRedis};
 use crate::rule::{Level, Rule};
-use crate::signals::{Outcome, SIGNALS, Signal};
+use crate::signals::{SIGNALS, Signal};
 use crate::standing;
 use crate::subject::Subject;
 use crate::wire::{self, Answer};
@@ -99,7 +99,7 @@ impl Limiter {
     pub async fn try_acquire(&self, subject: &Subject, permits: u32) -> Result<Decision> {
         let keys = self.keys(subject, permits)?;
         let decision = self.decide(&keys, permits, self.0.redis.deadline()).await?;
-        Ok(self.decided(decision))
+        Ok(decision.counted())
     }
 
     /// Takes `permits` of `subject`, and waits for them for up to `wait` in all. With a `wait` of
@@ -134,7 +134,7 @@ impl Limiter {
             Decision::Denied { .. } => Signal::Timeout { limit }.emit(),
             Decision::NeverAllowed { .. } => {}
         }
-        Ok(self.decided(decision))
+        Ok(decision.counted())
     }
 
     /// Where the tightest limit of `subject` stands; nothing is taken.
@@ -184,7 +184,7 @@ impl Limiter {
     pub async fn reset(&self, subject: &Subject) -> Result<()> {
         let keys = self.keys(subject, 1)?;
         let forget = Command::new("UNLINK").idempotent();
-        let forget = keys.iter().fold(forget, |forget, key| forget.key(key));
+        let forget = keys.iter().fold(forget, Command::key);
         self.0.redis.run(&forget).await?;
         self.0.denials.forget(&keys);
         Ok(())
@@ -274,23 +274,6 @@ impl Limiter {
             }
             Err(error) => Err(error),
         }
-    }
-
-    /// Counts `decision`.
-    pub(crate) fn decided(&self, decision: Decision) -> Decision {
-        let outcome = if decision.is_allowed() {
-            Outcome::Allowed
-        } else {
-            Outcome::Denied
-        };
-        if let Some(by) = decision.by() {
-            Signal::Decided { outcome, by }.emit();
-        }
-        if let Decision::NeverAllowed { limit, capacity } = &decision {
-            let (limit, capacity) = (limit.clone(), Detail::new(capacity));
-            Signal::NeverAllowed { limit, capacity }.emit();
-        }
-        decision
     }
 
     async fn wait(

@@ -27,7 +27,7 @@ const SOON: Duration = Duration::from_secs(20);
 const DEADLINE: Duration = Duration::from_secs(1);
 
 /// So long that nothing comes back while a test runs.
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DAY: Duration = Duration::from_hours(24);
 
 /// An own server, and clients whose keys share a prefix.
 struct Stage {
