@@ -97,8 +97,8 @@ impl Share {
         };
         let taken: Vec<_> = self.rules.iter().zip(keys).map(takes).collect();
         let has_room = states.len() + keys.len() <= MAX_SUBJECTS || {
-            let rule = |state: &State| self.rules.iter().any(|rule| rule.holds(*state, now_us));
-            states.retain(|_, state| rule(state));
+            let counts = |state: &State| self.rules.iter().any(|rule| rule.holds(*state, now_us));
+            states.retain(|_, state| counts(state));
             states.len() + keys.len() <= MAX_SUBJECTS
         };
         let fits = taken.iter().all(|taken| taken.fits)
@@ -118,14 +118,11 @@ impl Share {
             return Decision::Allowed(standing::after(each, permits, By::Share));
         }
         let (retry_after, standing) = standing::denied(each, permits, By::Share);
-        let retry_after = retry_after.max(SHORTEST);
+        // What never fits here, or cannot be counted here, waits for Redis.
+        let waits = !has_room || self.rules.iter().any(|rule| rule.capacity() < permits);
+        let retry_after = if waits { RETRY_AFTER } else { retry_after };
         Decision::Denied {
-            // More than the share ever gives waits for Redis.
-            retry_after: if self.rules.iter().any(|rule| rule.capacity() < permits) {
-                RETRY_AFTER
-            } else {
-                retry_after
-            },
+            retry_after: retry_after.max(SHORTEST),
             standing,
         }
     }
