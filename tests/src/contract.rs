@@ -20,6 +20,7 @@ pub const CRATES: &[(&str, &[Declaration])] = &[
     ("coord-lease", coord_lease::SIGNALS),
     ("coord-lock", coord_lock::SIGNALS),
     ("coord-broadcast", coord_broadcast::SIGNALS),
+    ("coord-ratelimit", coord_ratelimit::SIGNALS),
     ("coord-fanout", coord_fanout::SIGNALS),
 ];
 

@@ -1,1 +1,131 @@
 //! Rate limits that hold across instances, on Redis: GCRA, sliding window, fixed window.
+
+mod blocks;
+mod cluster;
+mod decide;
+mod http;
+mod model;
+mod outage;
+mod several;
+mod storage;
+mod wait;
+
+use std::time::Duration;
+
+use coord_core::Name;
+use coord_ratelimit::{Decision, Limit, Limiter, Quota, Subject, WithoutRedis};
+use coord_redis::{Config, Redis};
+use coord_tests::need::{Missing, unique};
+use coord_tests::proxy::FaultProxy;
+use coord_tests::recorder::recorder;
+use coord_tests::servers::RedisServer;
+
+/// Far above what anything here takes, so that only what never happens runs into it.
+const SOON: Duration = Duration::from_secs(20);
+
+/// How long one call of the clients here may take.
+const DEADLINE: Duration = Duration::from_secs(1);
+
+/// So long that nothing comes back while a test runs.
+const DAY: Duration = Duration::from_hours(24);
+
+/// An own server, and clients whose keys share a prefix.
+struct Stage {
+    server: RedisServer,
+    prefix: String,
+}
+
+impl Stage {
+    async fn new() -> Result<Self, Missing> {
+        recorder();
+        Ok(Self {
+            server: RedisServer::start().await?,
+            prefix: unique("ratelimit"),
+        })
+    }
+
+    async fn redis(&self) -> Redis {
+        connect(&self.server.url(), &self.prefix).await
+    }
+
+    async fn limiter(&self, limits: impl IntoIterator<Item = Limit>) -> Limiter {
+        limiter(&self.redis().await, limits)
+    }
+
+    /// A client behind a proxy of its own, to be degraded as `without` says.
+    async fn proxied(&self, limit: Limit, without: WithoutRedis) -> (FaultProxy, Limiter) {
+        let proxy = FaultProxy::start(self.server.addr()).await;
+        let redis = connect(&proxy.url(), &self.prefix).await;
+        let limiter = Limiter::new(&redis, [limit], without).expect("a valid limiter");
+        (proxy, limiter)
+    }
+
+    async fn ask(&self, words: &[&str]) -> String {
+        let answer = self.server.command(words).await;
+        answer.expect("the server answers").text()
+    }
+
+    async fn keys(&self) -> Vec<String> {
+        let keys = self.server.command(&["KEYS", "*"]).await;
+        let keys = keys.expect("the server answers");
+        keys.items()
+            .iter()
+            .map(coord_tests::resp::Resp::text)
+            .collect()
+    }
+
+    /// What is stored, by key.
+    async fn stored(&self) -> Vec<(String, String)> {
+        let mut stored = Vec::new();
+        for key in self.keys().await {
+            let value = self.ask(&["GET", &key]).await;
+            stored.push((key, value));
+        }
+        stored.sort();
+        stored
+    }
+}
+
+async fn connect(url: &str, prefix: &str) -> Redis {
+    let config = Config::from_url(url)
+        .expect("the harness gives valid URLs")
+        .prefix(prefix)
+        .expect("a valid prefix")
+        .deadline(DEADLINE)
+        .ping_interval(Duration::from_millis(200));
+    Redis::connect(config).await.expect("the server is there")
+}
+
+fn limiter(redis: &Redis, limits: impl IntoIterator<Item = Limit>) -> Limiter {
+    Limiter::new(redis, limits, WithoutRedis::Deny).expect("a valid limiter")
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text).expect("a valid name")
+}
+
+fn subject(text: &str) -> Subject {
+    Subject::new(&name(text))
+}
+
+fn quota(permits: u32, period: Duration) -> Quota {
+    Quota::new(permits, period).expect("in range")
+}
+
+fn gcra(permits: u32, period: Duration) -> Limit {
+    Limit::gcra(name("limit"), quota(permits, period), permits).expect("in range")
+}
+
+/// The same limit by each algorithm.
+fn each_algorithm(permits: u32, period: Duration) -> [Limit; 3] {
+    [
+        gcra(permits, period),
+        Limit::sliding_window(name("limit"), quota(permits, period)),
+        Limit::fixed_window(name("limit"), quota(permits, period)),
+    ]
+}
+
+fn retry_after(decision: &Decision) -> Duration {
+    let retry_after = decision.retry_after();
+    retry_after.unwrap_or_else(|| panic!("it is denied: {decision:?}"))
+}

@@ -1,6 +1,7 @@
 //! The Redis primitives side by side with their peers.
 
 mod handover;
+mod limit;
 mod lock;
 mod machine;
 mod npm;
@@ -38,7 +39,7 @@ const URL: Variable = Variable {
 /// Both cores of a small machine, of which the server needs one.
 const WORKERS: usize = 2;
 
-const NAMES: [&str; 4] = ["lock", "handover", "renewal", "tick"];
+const NAMES: [&str; 5] = ["lock", "handover", "renewal", "limit", "tick"];
 
 /// What stands in `bench/results.json`: the last run of each benchmark.
 #[derive(Serialize)]
@@ -102,6 +103,7 @@ async fn run(names: &[String]) -> Result<()> {
             "lock" => lock::run(&server, npm.as_ref()).await?,
             "handover" => handover::run(&server, npm.as_ref()).await?,
             "renewal" => renewal::run(&server).await?,
+            "limit" => limit::run(&server, npm.as_ref()).await?,
             _ => tick::run(&server, npm.as_ref()).await?,
         };
         table.load = load;
