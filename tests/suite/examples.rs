@@ -112,3 +112,59 @@ async fn each_report_is_written_once_an_instant() {
         ends(node).await;
     }
 }
+
+#[tokio::test]
+async fn a_price_that_one_instance_sets_is_known_to_all() {
+    let example = need!(Example::of("coord-broadcast", "price_feed").await);
+    let (mut one, mut other) = (example.start(), example.start());
+    one.line_starting("listening", SOON).await;
+    other.line_starting("listening", SOON).await;
+
+    one.send("tea 350").await.expect("it reads");
+
+    for instance in [&mut one, &mut other] {
+        let list = instance.line_starting("prices: ", SOON).await;
+        assert_eq!(list, "prices: {\"tea\": 350}");
+    }
+    ends(one).await;
+    ends(other).await;
+}
+
+#[tokio::test]
+async fn an_entry_that_one_instance_deletes_leaves_all() {
+    let example = need!(Example::of("coord-cache", "evict_everywhere").await);
+    let (mut one, mut other) = (example.start(), example.start());
+    one.send("7").await.expect("it reads");
+    one.line_starting("loading 7", SOON).await;
+    one.line_starting("7: ", SOON).await;
+    other.send("7").await.expect("it reads");
+    other.line_starting("7: ", SOON).await;
+
+    one.send("move 7").await.expect("it reads");
+    one.line_starting("moved 7", SOON).await;
+
+    // The news of it may arrive after the answer to the one who deleted.
+    let loads = |node: &NodeProcess| {
+        node.lines()
+            .iter()
+            .filter(|line| *line == "loading 7")
+            .count()
+    };
+    assert_eq!((loads(&one), loads(&other)), (1, 0));
+    eventually(SOON, "the other one loads anew", async || loads(&other) > 0).await;
+    ends(one).await;
+    ends(other).await;
+}
+
+#[tokio::test]
+async fn a_quota_holds_over_all_instances() {
+    let example = need!(Example::of("coord-ratelimit", "api_quota").await);
+
+    let (one, other) = tokio::join!(ends(example.start()), ends(example.start()));
+
+    let allowed = one
+        .iter()
+        .chain(&other)
+        .filter(|line| line.starts_with("allowed"));
+    assert_eq!(allowed.count(), 10, "{one:?} {other:?}");
+}
