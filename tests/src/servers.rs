@@ -17,6 +17,7 @@ mod builder;
 mod cluster;
 #[cfg(feature = "docker")]
 mod container;
+mod deployment;
 mod launch;
 mod monitor;
 mod process;
@@ -27,6 +28,7 @@ mod tls;
 
 pub use builder::RedisBuilder;
 pub use cluster::Cluster;
+pub use deployment::Deployment;
 pub use monitor::Monitor;
 pub use redis::RedisServer;
 pub use sentinel::Sentinel;

@@ -20,6 +20,8 @@ const QUORUM: usize = 2;
 /// How long a master is silent before it counts as down: short for a test that kills it, and more
 /// than a loaded machine takes to answer.
 const DOWN_AFTER_MS: u32 = 500;
+/// The same where nobody kills it: longer than any test.
+const PATIENT_MS: &str = "600000";
 /// A failed attempt is repeated after twice this time.
 const FAILOVER_TIMEOUT_MS: u32 = 2000;
 /// Much less with the periods below; ten seconds with the ones that old sentinels insist on.
@@ -101,19 +103,43 @@ impl Sentinel {
         }
     }
 
-    /// The name of the master for a client that asks the sentinels.
-    pub fn master_name(&self) -> &'static str {
-        NAME
+    /// The URL for a client, with all sentinels in it.
+    pub fn url(&self) -> String {
+        let hosts = self.sentinels.iter().map(|one| one.addr().to_string());
+        let hosts = hosts.collect::<Vec<_>>().join(",");
+        format!("redis+sentinel://{hosts}/{NAME}")
+    }
+
+    /// Has a replica promoted while the master lives, and waits for it.
+    ///
+    /// # Panics
+    /// When that does not happen within thirty seconds.
+    ///
+    /// # Cancel safety
+    /// Safe: the promotion goes on.
+    pub async fn hand_over(&self) -> &RedisServer {
+        let order = self.sentinels[0].command(&["SENTINEL", "FAILOVER", NAME]);
+        order.await.expect("nothing stands in its way");
+        self.wait_for_failover().await
+    }
+
+    /// Has a busy machine cause no failover.
+    pub(super) async fn take_no_silence_for_death(&self) {
+        for sentinel in &self.sentinels {
+            let set = [
+                "SENTINEL",
+                "SET",
+                NAME,
+                "down-after-milliseconds",
+                PATIENT_MS,
+            ];
+            sentinel.command(&set).await.expect("a sentinel answers");
+        }
     }
 
     /// The sentinels.
     pub fn sentinels(&self) -> &[RedisServer] {
         &self.sentinels
-    }
-
-    /// Where the sentinels listen.
-    pub fn sentinel_addrs(&self) -> Vec<SocketAddr> {
-        self.sentinels.iter().map(RedisServer::addr).collect()
     }
 
     /// The data servers; the first is the master until a failover.

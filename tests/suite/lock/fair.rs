@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::{SOON, Stage, is_held, job, ordered, take, ttl_ms};
+use super::{Alone, SOON, Stage, is_held, job, ordered, take, ttl_ms};
 
 fn fifo() -> LockOptions {
     ordered(Order::Fifo)
@@ -241,7 +241,7 @@ async fn a_place_is_refreshed_for_as_long_as_its_waiter_lives() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_offer_whose_message_is_lost_is_found_by_the_waiter_itself() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let locks = stage.locks().await;
     let (proxy, theirs) = stage.proxied().await;
     let lock = take(&locks, &ttl_ms(2000).order(Order::Fifo)).await;

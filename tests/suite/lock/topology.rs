@@ -16,16 +16,7 @@ use super::{ORDERS, SOON, connect, job, ordered};
 async fn after_a_failover_every_client_can_take_locks_at_the_new_master() {
     recorder();
     let group = need!(Sentinel::start().await);
-    let hosts: Vec<_> = group
-        .sentinel_addrs()
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    let url = format!(
-        "redis+sentinel://{}/{}",
-        hosts.join(","),
-        group.master_name()
-    );
+    let url = group.url();
     let prefix = unique("lock");
     let mut clients = Vec::new();
     for _ in 0..3 {
@@ -55,12 +46,7 @@ async fn after_a_failover_every_client_can_take_locks_at_the_new_master() {
 async fn locks_on_a_cluster_are_taken_waited_for_and_handed_over_on_every_node() {
     recorder();
     let cluster = need!(Cluster::start(3).await);
-    let hosts: Vec<_> = cluster
-        .nodes()
-        .iter()
-        .map(|node| node.addr().to_string())
-        .collect();
-    let url = format!("redis+cluster://{}", hosts.join(","));
+    let url = cluster.url();
     let prefix = unique("lock");
     let (mine, theirs) = (
         Locks::new(&connect(&url, &prefix).await),
