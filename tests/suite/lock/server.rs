@@ -144,7 +144,7 @@ async fn what_is_no_lock_is_left_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_server_grants_nothing_and_still_renews_and_releases() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (mine, theirs) = (stage.locks().await, stage.locks().await);
 
     for order in ORDERS {
@@ -190,7 +190,7 @@ async fn a_replica_that_lags_refuses_no_lock() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_wants_replicas_it_does_not_have_is_unavailable_and_not_contended() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let locks = stage.locks().await;
     stage
         .ask(&["CONFIG", "SET", "min-replicas-to-write", "1"])
