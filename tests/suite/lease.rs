@@ -3,6 +3,7 @@
 mod abandoned;
 mod claim;
 mod cluster;
+mod failover;
 mod loss;
 mod operators;
 mod release;

@@ -163,6 +163,56 @@ impl Sentinel {
         panic!("no sentinel answers")
     }
 
+    /// From now on no replica hears of a write: a failover loses what is acknowledged meanwhile,
+    /// and nothing of what was acknowledged before.
+    ///
+    /// The replicas stand still until [`fail_over`](Self::fail_over), which has to follow within
+    /// seconds: one that was without its master for long is not promoted.
+    ///
+    /// # Cancel safety
+    /// Safe: some replicas may stand still.
+    pub async fn detach_replicas(&self) {
+        let master = self.master().await;
+        let offset = |text: String| text.parse::<u64>().expect("a number");
+        let written = offset(master.info("master_repl_offset").await.expect("it answers"));
+        for replica in self
+            .servers
+            .iter()
+            .filter(|one| one.addr() != master.addr())
+        {
+            eventually(KNOWN_WITHIN, "the replica has it all", || async {
+                let read = replica.info("slave_repl_offset").await;
+                read.is_ok_and(|read| offset(read) >= written)
+            })
+            .await;
+            replica.pause().await;
+        }
+        // What their ends of these connections still hold, they had before; the rest is lost.
+        let cut = master.command(&["CLIENT", "KILL", "TYPE", "replica"]).await;
+        cut.expect("the master answers");
+    }
+
+    /// SIGKILL for the master, and one of its replicas in its place; it takes writes when this
+    /// returns.
+    ///
+    /// # Panics
+    /// When that does not happen within thirty seconds.
+    ///
+    /// # Cancel safety
+    /// The master was killed, or not yet.
+    pub async fn fail_over(&self) -> &RedisServer {
+        let master = self.master().await;
+        master.kill().await;
+        for replica in self
+            .servers
+            .iter()
+            .filter(|one| one.addr() != master.addr())
+        {
+            replica.resume().await;
+        }
+        self.wait_for_failover().await
+    }
+
     /// SIGKILL for the master.
     ///
     /// # Cancel safety
@@ -269,6 +319,20 @@ mod tests {
         assert_ne!(new.addr(), old);
         new.command(&["SET", "k", "v"]).await.unwrap();
         assert_eq!(group.master().await.addr(), new.addr());
+    }
+
+    #[tokio::test]
+    async fn what_replicas_did_not_hear_of_is_lost_in_a_failover() {
+        let group = need!(Sentinel::start().await);
+        let master = group.master().await;
+        master.command(&["SET", "k", "replicated"]).await.unwrap();
+
+        group.detach_replicas().await;
+        master.command(&["SET", "k", "acknowledged"]).await.unwrap();
+        let new = group.fail_over().await;
+
+        let kept = new.command(&["GET", "k"]).await.unwrap();
+        assert_eq!(kept.text(), "replicated");
     }
 
     #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use coord_core::{Channel, ErrorKind};
 use coord_redis::{Command, Notice, Redis, Reply, Script};
 use coord_tests::need;
-use coord_tests::servers::{Cluster, Sentinel};
+use coord_tests::servers::{Cluster, Sentinel, since};
 use coord_tests::wait::eventually;
 
 use super::{SOON, connect, get, increment, key};
@@ -37,6 +37,25 @@ async fn after_a_sentinel_failover_calls_and_subscriptions_go_to_the_new_master(
     assert_ne!(stored.text(), "", "the new master has the write");
     let notice = tokio::time::timeout(Duration::from_secs(20), subscription.next()).await;
     assert!(matches!(notice.expect("in time"), Some(Notice::Gap(_))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failover_loses_the_writes_that_no_replica_heard_of_and_no_other() {
+    let group = need!(Sentinel::start().await);
+    let redis = connect(&group.url()).await;
+    let counter = key(&redis, "n");
+    assert_eq!(increment(&redis, &counter).await.expect("connected"), 1);
+    group.detach_replicas().await;
+    assert_eq!(increment(&redis, &counter).await.expect("connected"), 2);
+
+    group.fail_over().await;
+
+    eventually(Duration::from_secs(20), "calls work again", || async {
+        let get = Command::new("GET").key(&counter).idempotent();
+        redis.run(&get).await.is_ok()
+    })
+    .await;
+    assert_eq!(get(&redis, &counter).await.as_deref(), Some("1"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,6 +147,7 @@ async fn a_slot_that_moves_is_followed_in_the_middle_of_its_migration_and_after(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sharded_subscription_follows_its_slot_and_reports_the_gap() {
+    need!(since(7, "sharded publish and subscribe"));
     let cluster = need!(Cluster::start(3).await);
     let redis = connect(&cluster.url()).await;
     let name = key(&redis, "a");
