@@ -32,7 +32,10 @@ const STOP: Duration = Duration::from_secs(30);
 /// Why not, as a sentence part.
 pub(crate) fn answers() -> std::result::Result<(), String> {
     let host = env::value("DOCKER_HOST").map(|host| host.to_string_lossy().into_owned());
-    let host = host.as_deref().unwrap_or("unix:///var/run/docker.sock");
+    answers_at(host.as_deref().unwrap_or("unix:///var/run/docker.sock"))
+}
+
+fn answers_at(host: &str) -> std::result::Result<(), String> {
     let failed = |cause: std::io::Error| format!("Docker does not answer at {host}: {cause}");
     if let Some(path) = host.strip_prefix("unix://") {
         let stream = UnixStream::connect(path).map_err(failed)?;
@@ -146,7 +149,55 @@ fn redis_url(line: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
+
+    /// A server that reads a request, says something and hangs up.
+    fn says(answer: &'static [u8]) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let place = listener.local_addr().expect("it has one");
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept()?;
+            stream.read(&mut [0; 256])?;
+            stream.write_all(answer)
+        });
+        format!("tcp://{place}")
+    }
+
+    #[test]
+    fn an_engine_that_answers_its_ping_is_one() {
+        assert_eq!(
+            answers_at(&says(b"HTTP/1.0 200 OK\r\nApi-Version: 1.47\r\n\r\nOK")),
+            Ok(())
+        );
+    }
+
+    #[test]
+    fn what_does_not_answer_like_an_engine_is_none_and_the_reason_names_it() {
+        let closed = {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+            format!("tcp://{}", listener.local_addr().expect("it has one"))
+        };
+        for (host, part) in [
+            ("unix:///nonexistent/docker.sock".to_owned(), "/nonexistent"),
+            (closed, "refused"),
+            (says(b"-ERR unknown command\r\n"), "not Docker"),
+            (says(b""), "answer"),
+            ("ssh://somewhere".to_owned(), "only unix:// and tcp://"),
+        ] {
+            let reason = answers_at(&host).expect_err(&host);
+            assert!(reason.contains(part) && reason.contains(&host), "{reason}");
+        }
+    }
+
+    #[test]
+    fn an_engine_that_says_nothing_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let host = format!("tcp://{}", listener.local_addr().expect("it has one"));
+
+        assert!(answers_at(&host).is_err());
+    }
 
     #[test]
     fn the_url_is_read_from_what_the_containers_say() {

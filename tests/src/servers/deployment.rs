@@ -98,7 +98,8 @@ impl Deployment {
     /// Every client is led to a server that was not the master when the group was made.
     async fn promoted_master() -> std::result::Result<Sentinel, Missing> {
         let group = Sentinel::start().await?;
-        group.hand_over().await;
+        group.fail_over().await;
+        group.bring_back(&group.servers()[0]).await;
         group.take_no_silence_for_death().await;
         Ok(group)
     }

@@ -137,8 +137,9 @@ async fn as_container(builder: &RedisBuilder, admin: Admin) -> Result<RedisServe
         "yes",
     ]));
     args.extend(builder.args.iter().cloned());
-    let container = super::container::Container::new(admin.clone(), args).await?;
+    let container = super::container::Container::new(admin, args).await?;
     container.launch().await?;
+    let admin = container.admin().clone();
     Ok(RedisServer::new(
         Run::Container(Box::new(container)),
         admin,

@@ -110,19 +110,6 @@ impl Sentinel {
         format!("redis+sentinel://{hosts}/{NAME}")
     }
 
-    /// Has a replica promoted while the master lives, and waits for it.
-    ///
-    /// # Panics
-    /// When that does not happen within thirty seconds.
-    ///
-    /// # Cancel safety
-    /// Safe: the promotion goes on.
-    pub async fn hand_over(&self) -> &RedisServer {
-        let order = self.sentinels[0].command(&["SENTINEL", "FAILOVER", NAME]);
-        order.await.expect("nothing stands in its way");
-        self.wait_for_failover().await
-    }
-
     /// Has a busy machine cause no failover.
     pub(super) async fn take_no_silence_for_death(&self) {
         for sentinel in &self.sentinels {
@@ -211,6 +198,21 @@ impl Sentinel {
             replica.resume().await;
         }
         self.wait_for_failover().await
+    }
+
+    /// Starts a server that was killed, and waits until a sentinel has made it a replica.
+    ///
+    /// # Panics
+    /// When that does not happen within thirty seconds.
+    ///
+    /// # Cancel safety
+    /// The server may be down or up; another call brings it up.
+    pub async fn bring_back(&self, server: &RedisServer) {
+        server.restart().await;
+        eventually(FAILOVER_WITHIN, "it is a replica", || async {
+            server.info("role").await.is_ok_and(|role| role == "slave")
+        })
+        .await;
     }
 
     /// SIGKILL for the master.
@@ -319,6 +321,18 @@ mod tests {
         assert_ne!(new.addr(), old);
         new.command(&["SET", "k", "v"]).await.unwrap();
         assert_eq!(group.master().await.addr(), new.addr());
+    }
+
+    #[tokio::test]
+    async fn a_dead_master_comes_back_as_a_replica() {
+        let group = need!(Sentinel::start().await);
+
+        let new = group.fail_over().await;
+        group.bring_back(&group.servers()[0]).await;
+
+        let master = format!("{}", new.port());
+        let back = group.servers()[0].info("master_port").await.unwrap();
+        assert_eq!(back, master);
     }
 
     #[tokio::test]

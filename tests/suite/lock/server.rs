@@ -133,7 +133,7 @@ async fn what_is_no_lock_is_left_alone() {
         assert_eq!(error.unwrap_err().kind(), ErrorKind::Corrupt, "{text}");
         assert_eq!(stage.value().await, text);
     }
-    stage.ask(&["FLUSHALL"]).await;
+    stage.ask(&["DEL", key.as_str()]).await;
 
     let lock = take(&locks, &LockOptions::default()).await;
     stage.ask(&["DEL", key.as_str()]).await;
