@@ -149,52 +149,59 @@ fn redis_url(line: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader};
     use std::net::TcpListener;
 
     use super::*;
 
-    /// A server that reads a request, says something and hangs up.
-    fn says(answer: &'static [u8]) -> String {
+    fn listener() -> (TcpListener, String) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let place = listener.local_addr().expect("it has one");
-        thread::spawn(move || {
-            let (mut stream, _) = listener.accept()?;
-            stream.read(&mut [0; 256])?;
-            stream.write_all(answer)
-        });
-        format!("tcp://{place}")
+        (listener, format!("tcp://{place}"))
+    }
+
+    /// Asks an engine that says this to whatever it is asked, and hangs up.
+    fn asked(answer: &[u8]) -> (String, std::result::Result<(), String>) {
+        let (listener, host) = listener();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let (stream, _) = listener.accept()?;
+                let mut asked = BufReader::new(&stream);
+                while asked.read_line(&mut String::new())? > "\r\n".len() {}
+                (&stream).write_all(answer)
+            });
+            let answers = answers_at(&host);
+            (host, answers)
+        })
     }
 
     #[test]
     fn an_engine_that_answers_its_ping_is_one() {
-        assert_eq!(
-            answers_at(&says(b"HTTP/1.0 200 OK\r\nApi-Version: 1.47\r\n\r\nOK")),
-            Ok(())
-        );
+        let answer = b"HTTP/1.0 200 OK\r\nApi-Version: 1.47\r\n\r\nOK";
+
+        assert_eq!(asked(answer).1, Ok(()));
     }
 
     #[test]
     fn what_does_not_answer_like_an_engine_is_none_and_the_reason_names_it() {
-        let closed = {
-            let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-            format!("tcp://{}", listener.local_addr().expect("it has one"))
-        };
-        for (host, part) in [
-            ("unix:///nonexistent/docker.sock".to_owned(), "/nonexistent"),
-            (closed, "refused"),
-            (says(b"-ERR unknown command\r\n"), "not Docker"),
-            (says(b""), "answer"),
-            ("ssh://somewhere".to_owned(), "only unix:// and tcp://"),
+        // Nobody listens there any more.
+        let (_, closed) = listener();
+        let at = |host: &str| (host.to_owned(), answers_at(host));
+        for ((host, answers), part) in [
+            (at("unix:///nonexistent/docker.sock"), "does not answer"),
+            (at(&closed), "refused"),
+            (at("ssh://somewhere"), "only unix:// and tcp://"),
+            (asked(b"-ERR unknown command\r\n"), "not Docker"),
+            (asked(b""), "does not answer"),
         ] {
-            let reason = answers_at(&host).expect_err(&host);
+            let reason = answers.expect_err(&host);
             assert!(reason.contains(part) && reason.contains(&host), "{reason}");
         }
     }
 
     #[test]
     fn an_engine_that_says_nothing_is_given_up() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let host = format!("tcp://{}", listener.local_addr().expect("it has one"));
+        let (_silent, host) = listener();
 
         assert!(answers_at(&host).is_err());
     }

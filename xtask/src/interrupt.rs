@@ -67,20 +67,25 @@ impl Interrupts {
     ) -> Result<ExitStatus> {
         let mut child = self.start(command.stdout(Stdio::piped()))?;
         let output = child.stdout.take().expect("it was asked for");
-        let (said, lines) = mpsc::channel();
-        let reader = thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(io::Result::ok) {
-                println!("{line}");
-                // Nobody listens once the wait was interrupted.
-                let _ = said.send(line);
+        let (said, lines) = mpsc::channel::<String>();
+        let mut hear_all = || {
+            for line in lines.try_iter() {
+                hear(&line);
             }
-        });
-        let status = self.wait(child, command, &mut || {
-            lines.try_iter().for_each(|line| hear(&line));
+        };
+        let status = thread::scope(|scope| {
+            // Ends with the pipe, which the last of the command's children closes.
+            scope.spawn(move || {
+                for line in BufReader::new(output).lines().map_while(io::Result::ok) {
+                    println!("{line}");
+                    if said.send(line).is_err() {
+                        return;
+                    }
+                }
+            });
+            self.wait(child, command, &mut hear_all)
         })?;
-        // Its children have ended with it, and so the pipe.
-        let _ = reader.join();
-        lines.try_iter().for_each(|line| hear(&line));
+        hear_all();
         Ok(status)
     }
 

@@ -302,8 +302,12 @@ fn table(told: &[Told]) -> String {
 }
 
 fn indented(note: &str) -> String {
-    let lines = note.lines().filter(|line| !line.is_empty());
-    lines.map(|line| format!("\n      {line}")).collect()
+    let mut text = String::new();
+    for line in note.lines().filter(|line| !line.is_empty()) {
+        text.push_str("\n      ");
+        text.push_str(line);
+    }
+    text
 }
 
 #[cfg(test)]

@@ -29,8 +29,8 @@ pub(crate) const TESTS: &str = "coord-tests";
 /// redis-server or valkey-server in PATH; Docker, as far as containers go; as root on Debian or
 /// Ubuntu the package redis-tools. What is started here ends with this command, however it ends.
 ///
-/// A test that cannot be run for want of a server makes the end red, unless COORD_TEST_ALLOW_SKIP=1
-/// is set; either way the end says which, and how many.
+/// A test that cannot be run for want of a server makes the end red, unless
+/// `COORD_TEST_ALLOW_SKIP=1` is set; either way the end says which, and how many.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Afterwards run the suites again on a cluster, behind sentinels, and on other servers.

@@ -2,6 +2,10 @@
 
 /// What this machine has, as far as it is known.
 #[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact for itself, and a machine may have any of them"
+)]
 pub(super) struct Machine {
     /// A server to connect to, named by the caller or running here anyway.
     pub(super) server: bool,
