@@ -162,7 +162,7 @@ impl Deployment {
     /// Safe.
     pub async fn keys(&self, prefix: &str) -> Result<Vec<String>> {
         let found = self.everywhere(&["KEYS", &format!("{prefix}:*")]).await?;
-        let keys = found.iter().flat_map(|found| found.items());
+        let keys = found.iter().flat_map(Resp::items);
         Ok(keys.map(Resp::text).collect())
     }
 }
