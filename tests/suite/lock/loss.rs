@@ -134,6 +134,10 @@ async fn an_owner_that_comes_too_late_writes_nothing() {
         tokio::time::timeout(SOON, lock.lost()).await.unwrap();
         let next = others.acquire(&job(), SOON, &ordered(order)).await.unwrap();
         proxy.heal().await;
+        eventually(SOON, "its owner is connected again", || async {
+            locks.inspect(&job()).await.is_ok()
+        })
+        .await;
         let (theirs, pttl) = (stage.value().await, stage.pttl().await);
         let monitor = stage.server.monitor().await.unwrap();
 
