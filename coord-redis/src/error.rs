@@ -37,7 +37,11 @@ pub(crate) fn failure(error: &RedisError, scripted: bool) -> Failure {
             _ => Failure::Dropped,
         };
     };
-    match code {
+    let inner = error.detail().filter(|_| scripted);
+    match inner
+        .and_then(|message| code_within(code, message))
+        .unwrap_or(code)
+    {
         "MOVED" | "ASK" => match error.redirect_node() {
             Some((node, _)) => Failure::Elsewhere {
                 address: Address::from_node(node),
@@ -63,6 +67,27 @@ pub(crate) fn failure(error: &RedisError, scripted: bool) -> Failure {
         _ if scripted => Failure::Final(ErrorKind::Timeout),
         _ => Failure::Final(ErrorKind::Invalid),
     }
+}
+
+/// What a script of Redis 6.2 says before the number of the line in which it failed.
+const PLACE: &str = "@user_script:";
+
+/// The code of a command that failed inside a script. Up to Redis 6.2 it stands in the message:
+/// `ERR Error running script (call to f_0a…): @user_script:1: @user_script: 1: -OOM command not …`,
+/// or `@user_script: 1: -OOM command not …` where the script returned what it caught.
+///
+/// Without it, a script at a replica or at a full server would end as one that may have written.
+fn code_within<'a>(code: &str, message: &'a str) -> Option<&'a str> {
+    let place = match code {
+        "ERR" => message.rsplit_once(PLACE)?.1,
+        PLACE => message,
+        _ => return None,
+    };
+    let (line, said) = place.split_once(": ")?;
+    line.trim_start().parse::<u32>().ok()?;
+    let (code, _) = said.strip_prefix('-').unwrap_or(said).split_once(' ')?;
+    let is_code = code.len() > 1 && code.bytes().all(|byte| byte.is_ascii_uppercase());
+    is_code.then_some(code)
 }
 
 /// Whether a refusal may pass within one deadline, so that waiting for it makes sense.
@@ -117,4 +142,42 @@ pub(crate) fn not_connected(what: &str, source: RedisError) -> Error {
         _ => ErrorKind::Unavailable,
     };
     Error::new(kind, what.to_owned()).with_source(source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_inside_a_script_is_found_where_redis_6_2_puts_it() {
+        let called = "Error running script (call to f_0a9f75e9): ";
+        for (said, code) in [
+            (
+                "@user_script:2: WRONGTYPE Operation against a key",
+                Some("WRONGTYPE"),
+            ),
+            (
+                "@user_script:1: @user_script: 1: -OOM command not allowed",
+                Some("OOM"),
+            ),
+            (
+                "@user_script:12: @user_script: 12: -READONLY You can't write",
+                Some("READONLY"),
+            ),
+            // No code: the prose of an ACL, an error of the script itself, a number of Lua.
+            (
+                "@user_script:1: @user_script: 1: The user executing the script",
+                None,
+            ),
+            ("@user_script:1: user_script:1: boom", None),
+            ("@user_script:1: A value is nil", None),
+            ("", None),
+        ] {
+            let message = format!("{called}{said}");
+            assert_eq!(code_within("ERR", &message), code, "{said}");
+        }
+        let caught = "16: -OOM command not allowed when used memory > 'maxmemory'.";
+        assert_eq!(code_within("@user_script:", caught), Some("OOM"));
+        assert_eq!(code_within("WRONGTYPE", "1: -OOM"), None);
+    }
 }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 pub(crate) const REDIS_URL: &str = "COORD_TEST_REDIS_URL";
 /// The `redis-server` or `valkey-server` to start.
 pub(crate) const REDIS_BIN: &str = "COORD_TEST_REDIS_BIN";
+/// How the servers stand to each other that tests share: `standalone`, `cluster` or `sentinel`.
+pub(crate) const TOPOLOGY: &str = "COORD_TEST_TOPOLOGY";
 /// `1`: start containers where there is no binary.
 #[cfg(feature = "docker")]
 pub(crate) const DOCKER: &str = "COORD_TEST_DOCKER";

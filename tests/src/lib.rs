@@ -5,8 +5,9 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | the shared Redis, and skipping what cannot be had | [`mod@need`] |
+//! | a Redis of any topology, shared by all tests | [`servers::Deployment`] |
 //! | an own Redis, Cluster or Sentinel group to break | [`servers`] |
+//! | a key prefix, and skipping what cannot be had | [`mod@need`] |
 //! | a connection that breaks | [`proxy`] |
 //! | a node as a process of its own, to kill or to stop | [`process`] |
 //! | a fact that only another process knows | [`wait`] |

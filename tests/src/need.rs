@@ -23,9 +23,7 @@ use std::{
     path::PathBuf,
 };
 
-use tokio::sync::OnceCell;
-
-use crate::{env, servers::RedisServer};
+use crate::{env, recorder, servers::Deployment};
 
 /// Something that this machine does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +92,18 @@ pub fn fail_unless_skippable(missing: &Missing, place: &str) {
     }
 }
 
+/// Records that the running test takes any topology.
+pub(crate) fn record_deployed() {
+    let current = std::thread::current();
+    let test = current.name().filter(|name| *name != "main");
+    if let (Some(test), Some(folder)) = (test, env::text(env::OBSERVED_DIR)) {
+        record(
+            &PathBuf::from(folder).join("deployed"),
+            &format!("{}\t{test}\n", recorder::program()),
+        );
+    }
+}
+
 fn record(file: &PathBuf, line: &str) {
     let written = OpenOptions::new()
         .create(true)
@@ -109,10 +119,9 @@ fn record(file: &PathBuf, line: &str) {
     }
 }
 
-/// The URL of the server that all tests share, each under its own [`unique`] prefix.
+/// The URL of a Redis for a test that looks into none: that of [`Deployment::shared`].
 ///
-/// That is `COORD_TEST_REDIS_URL`, else a server that this process starts at the first call and
-/// that ends with it. Whoever breaks, pauses or flushes a server takes an own [`RedisServer`].
+/// Where the run is for a single server and `COORD_TEST_REDIS_URL` is set, it is that one.
 ///
 /// # Errors
 /// [`Missing`] when there is neither.
@@ -120,12 +129,14 @@ fn record(file: &PathBuf, line: &str) {
 /// # Cancel safety
 /// Safe.
 pub async fn shared_redis_url() -> Result<String, Missing> {
-    static SHARED: OnceCell<RedisServer> = OnceCell::const_new();
-    crate::recorder::recorder();
-    if let Some(url) = env::text(env::REDIS_URL) {
-        return Ok(url);
+    recorder::recorder();
+    match env::text(env::REDIS_URL) {
+        Some(url) if env::text(env::TOPOLOGY).is_none() => {
+            record_deployed();
+            Ok(url)
+        }
+        _ => Ok(Deployment::shared().await?.url()),
     }
-    Ok(SHARED.get_or_try_init(RedisServer::start).await?.url())
 }
 
 /// `name` with a random tail: a key prefix, or a name, that no other test and no earlier run has.

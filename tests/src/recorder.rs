@@ -177,17 +177,26 @@ impl Recorder {
     }
 }
 
-/// The name of this process's file: its program, without the hash that cargo adds, and its id.
+/// The name of this process's file: its program and its id.
 fn file_name() -> String {
+    format!(
+        "{}-{}.{}",
+        program(),
+        std::process::id(),
+        contract::OBSERVED
+    )
+}
+
+/// The program of this process, without the hash that cargo adds.
+pub(crate) fn program() -> String {
     let program = std::env::current_exe().ok();
     let name = program.as_deref().and_then(Path::file_stem);
     let name = name.map_or_else(|| "unknown".into(), |name| name.to_string_lossy());
     let is_hash = |end: &str| end.len() == 16 && end.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let name = match name.rsplit_once('-') {
-        Some((name, end)) if is_hash(end) => name,
-        _ => &name,
-    };
-    format!("{name}-{}.{}", std::process::id(), contract::OBSERVED)
+    match name.rsplit_once('-') {
+        Some((name, end)) if is_hash(end) => name.to_owned(),
+        _ => name.into_owned(),
+    }
 }
 
 fn append(file: &Path, key: &str) {

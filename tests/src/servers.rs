@@ -6,10 +6,10 @@
 //! The binary is `COORD_TEST_REDIS_BIN`, else `redis-server` or `valkey-server` on `PATH`, in
 //! `/usr/local/bin` or in `/usr/sbin`. A wrapper script must `exec` it.
 //!
-//! With the feature `docker` and `COORD_TEST_DOCKER=1`, a machine without a binary runs
-//! [`RedisServer`] as a container. TLS, loading servers, replicas, [`Cluster`] and [`Sentinel`]
-//! are missing there, because a container shares neither files nor loopback addresses with the
-//! test. Nor does a container end with a test process that is killed.
+//! With the feature `docker` and `COORD_TEST_DOCKER=1`, a [`RedisServer`] is a container. TLS,
+//! loading servers, replicas, [`Cluster`] and [`Sentinel`] still take a binary and are missing
+//! without one, because a container shares neither files nor loopback addresses with the test. Nor
+//! does a container end with a test process that is killed.
 
 mod admin;
 mod binary;
@@ -17,6 +17,7 @@ mod builder;
 mod cluster;
 #[cfg(feature = "docker")]
 mod container;
+mod deployment;
 mod launch;
 mod monitor;
 mod process;
@@ -25,8 +26,10 @@ mod run;
 mod sentinel;
 mod tls;
 
+pub use binary::since;
 pub use builder::RedisBuilder;
 pub use cluster::Cluster;
+pub use deployment::Deployment;
 pub use monitor::Monitor;
 pub use redis::RedisServer;
 pub use sentinel::Sentinel;

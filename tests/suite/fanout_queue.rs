@@ -2,6 +2,7 @@
 
 mod conformance;
 mod consumer;
+mod failover;
 mod faults;
 mod limits;
 mod nodes;

@@ -2,6 +2,7 @@
 
 mod catch_up;
 mod death;
+mod failover;
 mod finish;
 mod once;
 mod scan;

@@ -3,6 +3,7 @@
 mod abandoned;
 mod claim;
 mod cluster;
+mod failover;
 mod loss;
 mod operators;
 mod release;
@@ -16,7 +17,7 @@ use coord_lease::{Claim, Lease, Leases, Owner, Pending};
 use coord_redis::{Config, Redis};
 use coord_tests::need::unique;
 use coord_tests::recorder::recorder;
-use coord_tests::servers::RedisServer;
+use coord_tests::servers::{Deployment, RedisServer};
 use coord_tests::wait::eventually;
 
 /// Far above what anything here takes, so that only what never happens runs into it.
@@ -97,23 +98,23 @@ async fn warm(leases: &Leases) {
     assert_eq!(lease.release().await, coord_lease::RemoveResult::Removed);
 }
 
-async fn ask(server: &RedisServer, words: &[&str]) -> String {
-    let answer = server.command(words).await;
+async fn ask(server: impl Into<Deployment>, words: &[&str]) -> String {
+    let answer = server.into().command(words).await;
     answer.expect("the server is there").text()
 }
 
-async fn exists(server: &RedisServer, key: &Key) -> bool {
+async fn exists(server: impl Into<Deployment>, key: &Key) -> bool {
     ask(server, &["EXISTS", key.as_str()]).await == "1"
 }
 
-async fn pttl(server: &RedisServer, key: &Key) -> i64 {
+async fn pttl(server: impl Into<Deployment>, key: &Key) -> i64 {
     let text = ask(server, &["PTTL", key.as_str()]).await;
     text.parse().expect("a number")
 }
 
-async fn is_gone_within(limit: Duration, server: &RedisServer, key: &Key) {
-    let what = format!("{key} is gone");
-    eventually(limit, &what, || async { !exists(server, key).await }).await;
+async fn is_gone_within(limit: Duration, server: impl Into<Deployment>, key: &Key) {
+    let (server, what) = (server.into(), format!("{key} is gone"));
+    eventually(limit, &what, || async { !exists(&server, key).await }).await;
 }
 
 /// Has the server answer nobody for that long.

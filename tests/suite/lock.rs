@@ -12,6 +12,7 @@ mod server;
 mod topology;
 mod wait;
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use coord_core::{Key, KeySpace, Name, Ttl};
@@ -21,7 +22,7 @@ use coord_tests::need::{Missing, unique};
 use coord_tests::process::{NodeProcess, Program};
 use coord_tests::proxy::FaultProxy;
 use coord_tests::recorder::recorder;
-use coord_tests::servers::{RedisBuilder, RedisServer};
+use coord_tests::servers::{Deployment, RedisBuilder, RedisServer};
 use coord_tests::wait::eventually;
 
 /// Far above what anything here takes, so that only what never happens runs into it.
@@ -32,27 +33,29 @@ const DEADLINE: Duration = Duration::from_secs(1);
 
 const ORDERS: [Order; 2] = [Order::Any, Order::Fifo];
 
-/// An own server, and clients whose keys share a prefix.
+/// A Redis of any topology, and clients whose keys share a prefix.
 struct Stage {
-    server: RedisServer,
+    redis: Deployment,
     prefix: String,
 }
 
-impl Stage {
+/// A stage on a server of its own, for tests that break it or the way there.
+struct Alone {
+    stage: Stage,
+    server: RedisServer,
+}
+
+impl Alone {
     async fn new() -> Result<Self, Missing> {
         Self::with(RedisServer::builder()).await
     }
 
     async fn with(builder: RedisBuilder) -> Result<Self, Missing> {
-        recorder();
+        let server = builder.start().await?;
         Ok(Self {
-            server: builder.start().await?,
-            prefix: unique("lock"),
+            stage: Stage::on(Deployment::from(&server)),
+            server,
         })
-    }
-
-    async fn locks(&self) -> Locks {
-        self.locks_at(&self.server.url()).await
     }
 
     /// A client behind a proxy of its own.
@@ -61,6 +64,32 @@ impl Stage {
         let locks = self.locks_at(&proxy.url()).await;
         (proxy, locks)
     }
+}
+
+impl Deref for Alone {
+    type Target = Stage;
+
+    fn deref(&self) -> &Stage {
+        &self.stage
+    }
+}
+
+impl Stage {
+    async fn new() -> Result<Self, Missing> {
+        Ok(Self::on(Deployment::shared().await?))
+    }
+
+    fn on(redis: Deployment) -> Self {
+        recorder();
+        Self {
+            redis,
+            prefix: unique("lock"),
+        }
+    }
+
+    async fn locks(&self) -> Locks {
+        self.locks_at(&self.redis.url()).await
+    }
 
     async fn locks_at(&self, url: &str) -> Locks {
         Locks::new(&connect(url, &self.prefix).await)
@@ -68,7 +97,7 @@ impl Stage {
 
     async fn node(&self) -> NodeProcess {
         let node = Program::at(env!("CARGO_BIN_EXE_lock_node"))
-            .args([&self.server.url(), &self.prefix])
+            .args([&self.redis.url(), &self.prefix])
             .start();
         let mut node = node.expect("cargo built it");
         node.line_starting("ready", SOON).await;
@@ -81,12 +110,18 @@ impl Stage {
     }
 
     async fn ask(&self, words: &[&str]) -> String {
-        let answer = self.server.command(words).await;
+        let answer = self.redis.command(words).await;
         answer.expect("the server answers").text()
     }
 
     async fn number(&self, words: &[&str]) -> i64 {
         self.ask(words).await.parse().expect("a number")
+    }
+
+    /// All keys of the stage.
+    async fn keys(&self) -> Vec<String> {
+        let keys = self.redis.keys(&self.prefix).await;
+        keys.expect("the server answers")
     }
 
     /// What is stored of the lock, `token:fence`; empty when nobody has it.

@@ -10,6 +10,9 @@ use crate::error::{Failure, Result};
 use crate::interrupt::Interrupts;
 use crate::workspace::Workspace;
 
+/// The keys of all Debian releases, where Debian puts them.
+const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
 /// Whether packages can be installed here.
 ///
 /// # Errors
@@ -51,8 +54,13 @@ pub(crate) fn unpack(
     interrupts: &mut Interrupts,
 ) -> Result<()> {
     apt_get(&["download", package], folder, workspace, interrupts)?;
-    let unreadable = |cause: io::Error| Failure::file("read", folder, &cause);
-    for entry in fs::read_dir(folder).map_err(unreadable)? {
+    extract_all(folder, folder, interrupts)
+}
+
+/// Unpacks every package that lies in a folder.
+fn extract_all(archives: &Path, folder: &Path, interrupts: &mut Interrupts) -> Result<()> {
+    let unreadable = |cause: io::Error| Failure::file("read", archives, &cause);
+    for entry in fs::read_dir(archives).map_err(unreadable)? {
         let archive = entry.map_err(unreadable)?.path();
         if archive.extension().is_some_and(|end| end == "deb") {
             let mut command = Command::new("dpkg-deb");
@@ -66,6 +74,90 @@ pub(crate) fn unpack(
         }
     }
     Ok(())
+}
+
+/// Unpacks a package of another Debian release, with all it depends on, into a folder that must
+/// not be used for anything else. The system's own packages and lists are not touched.
+///
+/// # Errors
+/// `Missing` if it cannot be had or unpacked; `Interrupted`.
+pub(crate) fn unpack_of_release(
+    release: &str,
+    package: &str,
+    folder: &Path,
+    workspace: &Workspace,
+    interrupts: &mut Interrupts,
+) -> Result<()> {
+    for program in ["apt-get", "dpkg-deb"] {
+        if env::find_program(program).is_none() {
+            return Err(Failure::Missing(format!("{program} is not here")));
+        }
+    }
+    let source = source(release)?;
+    let apt = folder.join("apt");
+    let archives = apt.join("cache/archives");
+    for part in ["state/lists/partial", "cache/archives/partial", "etc"] {
+        let part = apt.join(part);
+        fs::create_dir_all(&part).map_err(|cause| Failure::file("make", &part, &cause))?;
+    }
+    let written = |name: &str, text: &str| {
+        let file = apt.join(name);
+        fs::write(&file, text).map_err(|cause| Failure::file("write", &file, &cause))
+    };
+    written("state/status", "")?;
+    written("etc/sources.list", &source)?;
+    written("apt.conf", &private(&apt))?;
+
+    let config = apt.join("apt.conf");
+    for arguments in [
+        &["update"][..],
+        &["install", "-y", "--download-only", package],
+    ] {
+        let said = call_with(Some(&config), arguments, folder, workspace, interrupts)?;
+        said.map_err(|said| {
+            let arguments = arguments.join(" ");
+            Failure::Missing(format!("apt-get {arguments} for {release} failed:\n{said}"))
+        })?;
+    }
+    extract_all(&archives, folder, interrupts)
+}
+
+/// Where this machine gets Debian from, for another release.
+fn source(release: &str) -> Result<String> {
+    let mut ask = Command::new("apt-get");
+    ask.args(["indextargets", "--format"])
+        .arg("$(ORIGIN)|$(COMPONENT)|$(REPO_URI)")
+        .arg("Created-By: Packages");
+    let said = ask.output().map_err(|cause| {
+        Failure::Missing(format!("apt-get cannot be asked for its sources: {cause}"))
+    })?;
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let source = said.lines().find_map(|line| source_line(line, release));
+    source.ok_or_else(|| Failure::Missing("this machine has no source of Debian packages".into()))
+}
+
+/// From `Debian|main|<address>`.
+fn source_line(target: &str, release: &str) -> Option<String> {
+    let address = target.strip_prefix("Debian|main|")?;
+    // The archive of security updates names its releases otherwise.
+    let is_main = !address.contains("security");
+    is_main.then(|| format!("deb [signed-by={KEYS}] {address} {release} main\n"))
+}
+
+/// Settings under which apt has its own world in a folder.
+fn private(apt: &Path) -> String {
+    let apt = apt.display();
+    format!(
+        r#"Dir::State "{apt}/state";
+Dir::State::status "{apt}/state/status";
+Dir::Cache "{apt}/cache";
+Dir::Etc "{apt}/etc";
+APT::Install-Recommends "false";
+APT::Sandbox::User "";
+Acquire::Languages "none";
+Debug::NoLocking "true";
+"#
+    )
 }
 
 /// Calls `apt-get`, and once more with new package lists if it fails: a fresh machine has none,
@@ -93,6 +185,17 @@ fn call(
     workspace: &Workspace,
     interrupts: &mut Interrupts,
 ) -> Result<std::result::Result<(), String>> {
+    call_with(None, arguments, folder, workspace, interrupts)
+}
+
+/// The same, under settings of our own.
+fn call_with(
+    config: Option<&Path>,
+    arguments: &[&str],
+    folder: &Path,
+    workspace: &Workspace,
+    interrupts: &mut Interrupts,
+) -> Result<std::result::Result<(), String>> {
     let log = workspace.folder("xtask")?.join("apt.log");
     let output = File::create(&log).map_err(|cause| Failure::file("write", &log, &cause))?;
     let errors = output
@@ -114,6 +217,9 @@ fn call(
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors);
+    if let Some(config) = config {
+        command.env("APT_CONFIG", config);
+    }
     if interrupts.run(&mut command)?.success() {
         return Ok(Ok(()));
     }
@@ -123,4 +229,27 @@ fn call(
         .filter(|line| line.starts_with("E: "))
         .collect();
     Ok(Err(errors.join("\n")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_release_comes_from_where_this_one_does() {
+        assert_eq!(
+            source_line("Debian|main|http://mirror/debian/", "trixie"),
+            Some(format!(
+                "deb [signed-by={KEYS}] http://mirror/debian/ trixie main\n"
+            ))
+        );
+        for other in [
+            "Debian|main|http://mirror/debian-security/",
+            "Debian|contrib|http://mirror/debian/",
+            "Somebody|main|http://mirror/",
+            "nonsense",
+        ] {
+            assert_eq!(source_line(other, "trixie"), None, "{other}");
+        }
+    }
 }

@@ -32,7 +32,10 @@ const STOP: Duration = Duration::from_secs(30);
 /// Why not, as a sentence part.
 pub(crate) fn answers() -> std::result::Result<(), String> {
     let host = env::value("DOCKER_HOST").map(|host| host.to_string_lossy().into_owned());
-    let host = host.as_deref().unwrap_or("unix:///var/run/docker.sock");
+    answers_at(host.as_deref().unwrap_or("unix:///var/run/docker.sock"))
+}
+
+fn answers_at(host: &str) -> std::result::Result<(), String> {
     let failed = |cause: std::io::Error| format!("Docker does not answer at {host}: {cause}");
     if let Some(path) = host.strip_prefix("unix://") {
         let stream = UnixStream::connect(path).map_err(failed)?;
@@ -146,7 +149,62 @@ fn redis_url(line: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::net::TcpListener;
+
     use super::*;
+
+    fn listener() -> (TcpListener, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let place = listener.local_addr().expect("it has one");
+        (listener, format!("tcp://{place}"))
+    }
+
+    /// Asks an engine that says this to whatever it is asked, and hangs up.
+    fn asked(answer: &[u8]) -> (String, std::result::Result<(), String>) {
+        let (listener, host) = listener();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let (stream, _) = listener.accept()?;
+                let mut asked = BufReader::new(&stream);
+                while asked.read_line(&mut String::new())? > "\r\n".len() {}
+                (&stream).write_all(answer)
+            });
+            let answers = answers_at(&host);
+            (host, answers)
+        })
+    }
+
+    #[test]
+    fn an_engine_that_answers_its_ping_is_one() {
+        let answer = b"HTTP/1.0 200 OK\r\nApi-Version: 1.47\r\n\r\nOK";
+
+        assert_eq!(asked(answer).1, Ok(()));
+    }
+
+    #[test]
+    fn what_does_not_answer_like_an_engine_is_none_and_the_reason_names_it() {
+        // Nobody listens there any more.
+        let (_, closed) = listener();
+        let at = |host: &str| (host.to_owned(), answers_at(host));
+        for ((host, answers), part) in [
+            (at("unix:///nonexistent/docker.sock"), "does not answer"),
+            (at(&closed), "refused"),
+            (at("ssh://somewhere"), "only unix:// and tcp://"),
+            (asked(b"-ERR unknown command\r\n"), "not Docker"),
+            (asked(b""), "does not answer"),
+        ] {
+            let reason = answers.expect_err(&host);
+            assert!(reason.contains(part) && reason.contains(&host), "{reason}");
+        }
+    }
+
+    #[test]
+    fn an_engine_that_says_nothing_is_given_up() {
+        let (_silent, host) = listener();
+
+        assert!(answers_at(&host).is_err());
+    }
 
     #[test]
     fn the_url_is_read_from_what_the_containers_say() {

@@ -1,6 +1,8 @@
 //! Signals that ask this process to end, and running children so that they end with it.
 
-use std::process::{Child, Command, ExitStatus};
+use std::io::{self, BufRead, BufReader};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -50,14 +52,61 @@ impl Interrupts {
     /// `Missing` if it cannot be started; `Interrupted` if a signal arrived: it was passed on to
     /// the command and everything it started, and they have ended.
     pub(crate) fn run(&mut self, command: &mut Command) -> Result<ExitStatus> {
+        let child = self.start(command)?;
+        self.wait(child, command, &mut || {})
+    }
+
+    /// Like [`run`](Self::run); each line that the command writes is printed, and heard.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run).
+    pub(crate) fn run_heard(
+        &mut self,
+        command: &mut Command,
+        mut hear: impl FnMut(&str),
+    ) -> Result<ExitStatus> {
+        let mut child = self.start(command.stdout(Stdio::piped()))?;
+        let output = child.stdout.take().expect("it was asked for");
+        let (said, lines) = mpsc::channel::<String>();
+        let mut hear_all = || {
+            for line in lines.try_iter() {
+                hear(&line);
+            }
+        };
+        let status = thread::scope(|scope| {
+            // Ends with the pipe, which the last of the command's children closes.
+            scope.spawn(move || {
+                for line in BufReader::new(output).lines().map_while(io::Result::ok) {
+                    println!("{line}");
+                    if said.send(line).is_err() {
+                        return;
+                    }
+                }
+            });
+            self.wait(child, command, &mut hear_all)
+        })?;
+        hear_all();
+        Ok(status)
+    }
+
+    fn start(&mut self, command: &mut Command) -> Result<Child> {
         self.check()?;
-        let mut child = process::spawn_bound(command).map_err(|cause| {
+        process::spawn_bound(command).map_err(|cause| {
             Failure::Missing(format!(
                 "cannot start {}: {cause}",
                 command.get_program().display()
             ))
-        })?;
+        })
+    }
+
+    fn wait(
+        &mut self,
+        mut child: Child,
+        command: &Command,
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<ExitStatus> {
         loop {
+            meanwhile();
             match child.try_wait() {
                 Ok(Some(status)) => return Ok(status),
                 Ok(None) => {}

@@ -13,6 +13,7 @@ mod env;
 mod error;
 mod interrupt;
 mod layers;
+mod matrix;
 mod needs;
 mod process;
 mod resp;

@@ -4,6 +4,7 @@ mod redis;
 
 use std::ffi::OsString;
 use std::fmt;
+use std::process::Command;
 
 use crate::docker::Containers;
 use crate::error::Result;
@@ -36,17 +37,29 @@ const NEEDS: &[Need] = &[Need {
 #[derive(Default)]
 pub(crate) struct Provided {
     /// What the tests are told.
-    pub(crate) set: Vec<(&'static str, OsString)>,
+    set: Vec<(&'static str, OsString)>,
     /// What the tests must not be told, though the caller's environment may.
-    pub(crate) removed: Vec<&'static str>,
+    removed: Vec<&'static str>,
     /// The cargo features with which the tests use it.
     pub(crate) features: Vec<&'static str>,
     /// What was found and which way was taken, one line each.
     pub(crate) found: Vec<String>,
     /// What could not be had. Without it the tests run only where skipping is allowed.
     pub(crate) gaps: Vec<Gap>,
+    /// What only some tests need, which skip themselves: the others run, and those are counted.
+    pub(crate) partial: Vec<Gap>,
     servers: Vec<RedisServer>,
     containers: Vec<Containers>,
+}
+
+impl Provided {
+    /// Tells a command what the tests are told.
+    pub(crate) fn tell(&self, command: &mut Command) {
+        for name in &self.removed {
+            command.env_remove(name);
+        }
+        command.envs(self.set.iter().map(|(name, value)| (name, value)));
+    }
 }
 
 /// Something the tests need that could not be had.
@@ -91,6 +104,7 @@ pub(crate) fn provide(workspace: &Workspace, interrupts: &mut Interrupts) -> Res
         all.features.extend(one.features);
         all.found.extend(one.found);
         all.gaps.extend(one.gaps);
+        all.partial.extend(one.partial);
         all.servers.extend(one.servers);
         all.containers.extend(one.containers);
     }

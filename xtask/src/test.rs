@@ -4,32 +4,42 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::time::Instant;
 
 use crate::error::{Failure, Result};
 use crate::interrupt::Interrupts;
 use crate::needs::{self, ALLOW_SKIP, Gap};
-use crate::{env, workspace::Workspace};
+use crate::workspace::Workspace;
+use crate::{env, matrix};
 
 /// The folder into which each test process writes the signal keys it saw, and into whose file
 /// [`SKIPPED`] each test that skips itself writes a line.
-const OBSERVED: &str = "COORD_TEST_OBSERVED_DIR";
+pub(crate) const OBSERVED: &str = "COORD_TEST_OBSERVED_DIR";
 
 /// Lines of a test's name, a tab, and what it wanted.
-const SKIPPED: &str = "skipped";
+pub(crate) const SKIPPED: &str = "skipped";
 
 /// The package that has the features of what the tests need.
-const TESTS: &str = "coord-tests";
+pub(crate) const TESTS: &str = "coord-tests";
 
 /// Run every test, with the servers that the tests need.
 ///
 /// The tests need a Redis server and, to break servers on purpose, a Redis binary. In this order:
-/// what `COORD_TEST_REDIS_URL` and `COORD_TEST_REDIS_BIN` name, the server on port 6379 and the
-/// redis-server or valkey-server in PATH, as root on Debian or Ubuntu the package redis-tools, and
-/// Docker. What is started here ends with this command, however it ends.
+/// what `COORD_TEST_REDIS_URL` and `COORD_TEST_REDIS_BIN` name; the server on port 6379 and the
+/// redis-server or valkey-server in PATH; Docker, as far as containers go; as root on Debian or
+/// Ubuntu the package redis-tools. What is started here ends with this command, however it ends.
 ///
-/// Nothing is skipped unless `COORD_TEST_ALLOW_SKIP=1` is set; then the end says how much was.
+/// A test that cannot be run for want of a server makes the end red, unless
+/// `COORD_TEST_ALLOW_SKIP=1` is set; either way the end says which, and how many.
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    /// Afterwards run the suites again on a cluster, behind sentinels, and on other servers.
+    ///
+    /// Tests that need a Redis, but not one server of their own, run on a cluster of three masters
+    /// and behind sentinels after a failover. All run on the oldest Redis and the newest Valkey that
+    /// are supported, and on what else can be had. The end is a table with a row for each.
+    #[arg(long)]
+    matrix: bool,
     /// Arguments for `cargo test`, for instance `-- -p coord-lock -- --nocapture`.
     #[arg(last = true)]
     arguments: Vec<OsString>,
@@ -44,36 +54,82 @@ pub(crate) fn run(args: &Args, workspace: &Workspace, interrupts: &mut Interrupt
     if !provided.gaps.is_empty() && !may_skip {
         return Err(Failure::Missing(described(&provided.gaps)));
     }
-    for gap in &provided.gaps {
+    for gap in provided.gaps.iter().chain(&provided.partial) {
         println!("xtask: going on without {}", gap.what);
     }
 
     let observed = workspace.emptied("observed")?;
     let mut command = workspace.cargo();
     command.args(cargo_arguments(&args.arguments, &provided.features));
-    for name in &provided.removed {
-        command.env_remove(name);
-    }
-    command.envs(provided.set.iter().map(|(name, value)| (name, value)));
+    provided.tell(&mut command);
     command.env(OBSERVED, &observed);
-    if provided.gaps.is_empty() {
+    if !provided.partial.is_empty() {
+        // Here they skip themselves; what that means is said at the end.
+        command.env(ALLOW_SKIP, "1");
+    } else if provided.gaps.is_empty() {
         // Everything is there, so a test that skips itself would be hiding something.
         command.env_remove(ALLOW_SKIP);
     }
-    let status = interrupts.run(&mut command)?;
+    let (start, mut counts) = (Instant::now(), Counts::default());
+    let status = interrupts.run_heard(&mut command, |line| counts.hear(line))?;
 
-    if may_skip {
-        println!(
-            "xtask: {}",
-            skip_report(&provided.gaps, &lines_of(&observed.join(SKIPPED))?)
-        );
+    let skipped = lines_of(&observed.join(SKIPPED))?;
+    let gaps: Vec<_> = provided.gaps.iter().chain(&provided.partial).collect();
+    if may_skip || !skipped.is_empty() {
+        println!("xtask: {}", skip_report(&gaps, &skipped));
     }
-    if status.success() {
-        Ok(())
+    let first = Outcome {
+        counts,
+        skipped: skipped.len(),
+        is_green: status.success(),
+    };
+    let took = start.elapsed();
+    let matrix = if args.matrix {
+        matrix::run((first, took), &args.arguments, workspace, interrupts)
     } else {
-        Err(Failure::Red(format!(
+        Ok(())
+    };
+    if !status.success() {
+        return Err(Failure::Red(format!(
             "cargo test ended with {status}; what failed stands above"
-        )))
+        )));
+    }
+    if !skipped.is_empty() && !may_skip {
+        return Err(Failure::Missing(described(&provided.partial)));
+    }
+    matrix
+}
+
+/// What became of a run of the tests.
+pub(crate) struct Outcome {
+    pub(crate) counts: Counts,
+    pub(crate) skipped: usize,
+    pub(crate) is_green: bool,
+}
+
+/// How many tests ran, as their programs say at their ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) passed: usize,
+    pub(crate) failed: usize,
+}
+
+impl Counts {
+    /// Adds up `test result: ok. 12 passed; 0 failed; …`; other lines say nothing.
+    pub(crate) fn hear(&mut self, line: &str) {
+        let Some((_, counts)) = line
+            .strip_prefix("test result: ")
+            .and_then(|result| result.split_once(". "))
+        else {
+            return;
+        };
+        for count in counts.split("; ") {
+            match count.split_once(' ') {
+                Some((count, "passed")) => self.passed += count.parse().unwrap_or(0),
+                Some((count, "failed")) => self.failed += count.parse().unwrap_or(0),
+                _ => {}
+            }
+        }
     }
 }
 
@@ -113,7 +169,8 @@ fn described(gaps: &[Gap]) -> String {
     text
 }
 
-fn lines_of(file: &Path) -> Result<Vec<String>> {
+/// The lines of a file; none if it is not there.
+pub(crate) fn lines_of(file: &Path) -> Result<Vec<String>> {
     match fs::read_to_string(file) {
         Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -121,7 +178,7 @@ fn lines_of(file: &Path) -> Result<Vec<String>> {
     }
 }
 
-fn skip_report(gaps: &[Gap], tests: &[String]) -> String {
+fn skip_report(gaps: &[&Gap], tests: &[String]) -> String {
     if gaps.is_empty() {
         return "nothing was skipped: everything the tests need is here".into();
     }
@@ -177,6 +234,22 @@ mod tests {
     }
 
     #[test]
+    fn the_counts_of_all_programs_are_added_up() {
+        let mut counts = Counts::default();
+        for line in [
+            "running 3 tests",
+            "test a::b ... ok",
+            "test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 4 filtered out; finished in 0.01s",
+            "test result: FAILED. 10 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out",
+        ] {
+            counts.hear(line);
+        }
+
+        let (passed, failed) = (12, 3);
+        assert_eq!(counts, Counts { passed, failed });
+    }
+
+    #[test]
     fn the_skip_report_counts_and_names() {
         let gap = Gap {
             what: "a server",
@@ -184,7 +257,7 @@ mod tests {
             ways: &[],
         };
 
-        let text = skip_report(&[gap], &["one".into(), "two".into()]);
+        let text = skip_report(&[&gap], &["one".into(), "two".into()]);
 
         assert!(
             text.starts_with("2 tests skipped, for want of 1:"),

@@ -36,6 +36,18 @@ pub(super) fn find() -> Result<&'static Binary, Missing> {
     })
 }
 
+/// Whether the servers here know what came with version `major` of Redis.
+///
+/// # Errors
+/// [`Missing`] when they are older, or there are none; `what` is a noun phrase.
+pub fn since(major: u32, what: &str) -> Result<(), Missing> {
+    if find()?.major >= major {
+        return Ok(());
+    }
+    let remedy = format!("take Redis {major} or newer, or Valkey");
+    Err(Missing::new(what, remedy))
+}
+
 /// A binary that was named is the only candidate.
 fn candidates() -> Vec<PathBuf> {
     if let Some(named) = env::text(env::REDIS_BIN) {

@@ -16,6 +16,8 @@ const FORMED_WITHIN: Duration = Duration::from_secs(30);
 /// Milliseconds after which a silent node counts as failing: short for a test that kills one, and
 /// more than a loaded machine takes to answer.
 const NODE_TIMEOUT_MS: &str = "2000";
+/// The same where nobody kills one: longer than any test.
+const PATIENT_MS: &str = "600000";
 /// Keys that one `MIGRATE` moves.
 const KEYS_AT_ONCE: &str = "100";
 /// A move over loopback takes no time to speak of.
@@ -110,9 +112,18 @@ impl Cluster {
         &self.nodes
     }
 
-    /// The URLs of all nodes.
-    pub fn urls(&self) -> Vec<String> {
-        self.nodes.iter().map(RedisServer::url).collect()
+    /// The URL for a client, with all nodes in it.
+    pub fn url(&self) -> String {
+        let nodes = self.nodes.iter().map(|node| node.addr().to_string());
+        format!("redis+cluster://{}", nodes.collect::<Vec<_>>().join(","))
+    }
+
+    /// Has a busy machine not take the cluster down.
+    pub(super) async fn take_no_silence_for_death(&self) {
+        for node in &self.nodes {
+            let set = ["CONFIG", "SET", "cluster-node-timeout", PATIENT_MS];
+            node.command(&set).await.expect("a fresh node answers");
+        }
     }
 
     /// SIGKILL for node `index`.

@@ -2,6 +2,7 @@
 //!
 //! What a container cannot do, [`limits`] says: its files and its neighbours are elsewhere.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use testcontainers_modules::{
@@ -38,7 +39,18 @@ impl Container {
             .with_cmd(args)
             .with_startup_timeout(ANSWERS_WITHIN);
         let container = image.start().await.map_err(|error| failure(&error))?;
+        let host = container
+            .get_host()
+            .await
+            .map_err(|error| failure(&error))?;
+        let addr = address(&host.to_string(), port).await?;
+        let admin = Admin { addr, ..admin };
         Ok(Self { container, admin })
+    }
+
+    /// Where it answers, which is another machine than this one where the engine is.
+    pub(super) fn admin(&self) -> &Admin {
+        &self.admin
     }
 
     /// Starts it if it was stopped.
@@ -101,6 +113,13 @@ impl Container {
         let log = self.container.stdout_to_vec().await.unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()
     }
+}
+
+/// The engine's name may stand for the IPv6 address too, on which the port may be another one's.
+async fn address(host: &str, port: u16) -> Result<SocketAddr, Failure> {
+    let found = tokio::net::lookup_host((host, port)).await;
+    let found = found.ok().and_then(|mut all| all.find(SocketAddr::is_ipv4));
+    found.ok_or_else(|| Failure::Refused(format!("the engine's host {host} has no address")))
 }
 
 /// What a container cannot do of what `builder` asks for.

@@ -64,19 +64,20 @@ fn source(builder: &RedisBuilder) -> Result<Source, Missing> {
 fn source(builder: &RedisBuilder) -> Result<Source, Missing> {
     use crate::env;
 
-    match binary(builder) {
-        Err(_) if env::is_on(env::DOCKER) => {
-            super::container::limits(builder).map(|()| Source::Image)
-        }
-        found => found,
+    if !env::is_on(env::DOCKER) {
+        return binary(builder);
+    }
+    match super::container::limits(builder) {
+        Ok(()) => Ok(Source::Image),
+        // A binary beside the engine is there for what no container can be.
+        Err(beyond) => binary(builder).map_err(|_| beyond),
     }
 }
 
 fn binary(builder: &RedisBuilder) -> Result<Source, Missing> {
     let binary = binary::find()?;
-    if builder.loads_for.is_some() && binary.major < 7 {
-        let what = "a server that answers while it loads little data";
-        return Err(Missing::new(what, "take Redis 7 or Valkey"));
+    if builder.loads_for.is_some() {
+        binary::since(7, "a server that answers while it loads little data")?;
     }
     Ok(Source::Binary(binary))
 }
@@ -136,8 +137,9 @@ async fn as_container(builder: &RedisBuilder, admin: Admin) -> Result<RedisServe
         "yes",
     ]));
     args.extend(builder.args.iter().cloned());
-    let container = super::container::Container::new(admin.clone(), args).await?;
+    let container = super::container::Container::new(admin, args).await?;
     container.launch().await?;
+    let admin = container.admin().clone();
     Ok(RedisServer::new(
         Run::Container(Box::new(container)),
         admin,

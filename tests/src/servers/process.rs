@@ -85,10 +85,6 @@ impl Process {
         child
     }
 
-    pub(super) fn pid(&self) -> u32 {
-        self.running().pid()
-    }
-
     pub(super) async fn kill(&self) {
         let child = self.lock().take();
         if let Some(child) = child {

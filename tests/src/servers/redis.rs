@@ -110,11 +110,6 @@ impl RedisServer {
         self.tls.as_ref().expect("the server was built with `tls`")
     }
 
-    /// The id of the running process.
-    pub fn pid(&self) -> u32 {
-        self.run.pid()
-    }
-
     /// What the server wrote to its log since it was last started.
     ///
     /// # Cancel safety

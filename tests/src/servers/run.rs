@@ -52,14 +52,6 @@ impl Run {
         }
     }
 
-    pub(super) fn pid(&self) -> u32 {
-        match self {
-            Self::Process(process) => process.pid(),
-            #[cfg(feature = "docker")]
-            Self::Container(_) => panic!("a container has no process of this machine"),
-        }
-    }
-
     #[cfg_attr(
         not(feature = "docker"),
         expect(

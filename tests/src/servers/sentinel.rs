@@ -20,6 +20,8 @@ const QUORUM: usize = 2;
 /// How long a master is silent before it counts as down: short for a test that kills it, and more
 /// than a loaded machine takes to answer.
 const DOWN_AFTER_MS: u32 = 500;
+/// The same where nobody kills it: longer than any test.
+const PATIENT_MS: &str = "600000";
 /// A failed attempt is repeated after twice this time.
 const FAILOVER_TIMEOUT_MS: u32 = 2000;
 /// Much less with the periods below; ten seconds with the ones that old sentinels insist on.
@@ -101,19 +103,30 @@ impl Sentinel {
         }
     }
 
-    /// The name of the master for a client that asks the sentinels.
-    pub fn master_name(&self) -> &'static str {
-        NAME
+    /// The URL for a client, with all sentinels in it.
+    pub fn url(&self) -> String {
+        let hosts = self.sentinels.iter().map(|one| one.addr().to_string());
+        let hosts = hosts.collect::<Vec<_>>().join(",");
+        format!("redis+sentinel://{hosts}/{NAME}")
+    }
+
+    /// Has a busy machine cause no failover.
+    pub(super) async fn take_no_silence_for_death(&self) {
+        for sentinel in &self.sentinels {
+            let set = [
+                "SENTINEL",
+                "SET",
+                NAME,
+                "down-after-milliseconds",
+                PATIENT_MS,
+            ];
+            sentinel.command(&set).await.expect("a sentinel answers");
+        }
     }
 
     /// The sentinels.
     pub fn sentinels(&self) -> &[RedisServer] {
         &self.sentinels
-    }
-
-    /// Where the sentinels listen.
-    pub fn sentinel_addrs(&self) -> Vec<SocketAddr> {
-        self.sentinels.iter().map(RedisServer::addr).collect()
     }
 
     /// The data servers; the first is the master until a failover.
@@ -135,6 +148,71 @@ impl Sentinel {
             }
         }
         panic!("no sentinel answers")
+    }
+
+    /// From now on no replica hears of a write: a failover loses what is acknowledged meanwhile,
+    /// and nothing of what was acknowledged before.
+    ///
+    /// The replicas stand still until [`fail_over`](Self::fail_over), which has to follow within
+    /// seconds: one that was without its master for long is not promoted.
+    ///
+    /// # Cancel safety
+    /// Safe: some replicas may stand still.
+    pub async fn detach_replicas(&self) {
+        let master = self.master().await;
+        let offset = |text: String| text.parse::<u64>().expect("a number");
+        let written = offset(master.info("master_repl_offset").await.expect("it answers"));
+        for replica in self
+            .servers
+            .iter()
+            .filter(|one| one.addr() != master.addr())
+        {
+            eventually(KNOWN_WITHIN, "the replica has it all", || async {
+                let read = replica.info("slave_repl_offset").await;
+                read.is_ok_and(|read| offset(read) >= written)
+            })
+            .await;
+            replica.pause().await;
+        }
+        // What their ends of these connections still hold, they had before; the rest is lost.
+        let cut = master.command(&["CLIENT", "KILL", "TYPE", "replica"]).await;
+        cut.expect("the master answers");
+    }
+
+    /// SIGKILL for the master, and one of its replicas in its place; it takes writes when this
+    /// returns.
+    ///
+    /// # Panics
+    /// When that does not happen within thirty seconds.
+    ///
+    /// # Cancel safety
+    /// The master was killed, or not yet.
+    pub async fn fail_over(&self) -> &RedisServer {
+        let master = self.master().await;
+        master.kill().await;
+        for replica in self
+            .servers
+            .iter()
+            .filter(|one| one.addr() != master.addr())
+        {
+            replica.resume().await;
+        }
+        self.wait_for_failover().await
+    }
+
+    /// Starts a server that was killed, and waits until a sentinel has made it a replica.
+    ///
+    /// # Panics
+    /// When that does not happen within thirty seconds.
+    ///
+    /// # Cancel safety
+    /// The server may be down or up; another call brings it up.
+    pub async fn bring_back(&self, server: &RedisServer) {
+        server.restart().await;
+        eventually(FAILOVER_WITHIN, "it is a replica", || async {
+            server.info("role").await.is_ok_and(|role| role == "slave")
+        })
+        .await;
     }
 
     /// SIGKILL for the master.
@@ -243,6 +321,32 @@ mod tests {
         assert_ne!(new.addr(), old);
         new.command(&["SET", "k", "v"]).await.unwrap();
         assert_eq!(group.master().await.addr(), new.addr());
+    }
+
+    #[tokio::test]
+    async fn a_dead_master_comes_back_as_a_replica() {
+        let group = need!(Sentinel::start().await);
+
+        let new = group.fail_over().await;
+        group.bring_back(&group.servers()[0]).await;
+
+        let master = format!("{}", new.port());
+        let back = group.servers()[0].info("master_port").await.unwrap();
+        assert_eq!(back, master);
+    }
+
+    #[tokio::test]
+    async fn what_replicas_did_not_hear_of_is_lost_in_a_failover() {
+        let group = need!(Sentinel::start().await);
+        let master = group.master().await;
+        master.command(&["SET", "k", "replicated"]).await.unwrap();
+
+        group.detach_replicas().await;
+        master.command(&["SET", "k", "acknowledged"]).await.unwrap();
+        let new = group.fail_over().await;
+
+        let kept = new.command(&["GET", "k"]).await.unwrap();
+        assert_eq!(kept.text(), "replicated");
     }
 
     #[tokio::test]

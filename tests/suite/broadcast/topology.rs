@@ -117,16 +117,7 @@ async fn when_its_slot_moves_amid_the_traffic_a_subscriber_accounts_for_every_me
 async fn after_a_failover_a_subscriber_hears_the_new_master() {
     recorder();
     let group = need!(Sentinel::start().await);
-    let hosts: Vec<_> = group
-        .sentinel_addrs()
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    let url = format!(
-        "redis+sentinel://{}/{}",
-        hosts.join(","),
-        group.master_name()
-    );
+    let url = group.url();
     let prefix = unique("broadcast");
     let (mine, theirs) = (
         broadcast(&url, &prefix).await,

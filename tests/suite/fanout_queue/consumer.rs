@@ -10,7 +10,7 @@ use coord_fanout::{Consumer, Delivery, Failure, Queue, StreamQueue};
 use coord_tests::need;
 use coord_tests::need::unique;
 use coord_tests::proxy::FaultProxy;
-use coord_tests::servers::RedisServer;
+use coord_tests::servers::{Deployment, RedisServer};
 use coord_tests::wait::eventually;
 use tokio::sync::{Notify, oneshot};
 
@@ -54,7 +54,7 @@ async fn sides(visible: Duration) -> Result<Sides, coord_tests::need::Missing> {
 
 #[tokio::test]
 async fn a_handler_that_blocks_its_runtime_keeps_its_delivery() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let (url, prefix) = (server.url(), unique("queue"));
     let redis = connect_as(&url, &prefix).await;
     let queue = StreamQueue::new(&redis, name("mails"), visibility(VISIBILITY));
@@ -209,7 +209,7 @@ async fn what_arrives_after_the_shutdown_is_handed_back_without_an_attempt() {
 
 #[tokio::test]
 async fn a_consumer_of_what_is_no_queue_ends() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let redis = connect(&server.url()).await;
     let queue = super::open(&redis, visibility(LONG));
     let key = redis.keys().key("queue", &[queue.name()]);

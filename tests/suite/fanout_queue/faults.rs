@@ -5,13 +5,13 @@ use std::time::Duration;
 use coord_core::ErrorKind;
 use coord_fanout::{Enqueued, Queue, QueueOptions, StreamQueue, Verdict};
 use coord_tests::need;
-use coord_tests::need::Missing;
+use coord_tests::need::{Missing, unique};
 use coord_tests::proxy::FaultProxy;
-use coord_tests::servers::{Cluster, RedisServer};
+use coord_tests::servers::{Cluster, Deployment, RedisServer};
 
 use super::{
-    SOON, connect, drain, enqueue, grouped, ids, is_blocked, message, messages, name, next, open,
-    receive, visibility,
+    SOON, connect, connect_as, drain, enqueue, grouped, ids, is_blocked, message, messages, name,
+    next, open, receive, visibility,
 };
 
 /// Found in the requests of one script only, since no other number here reads like it.
@@ -214,7 +214,7 @@ async fn a_server_that_lost_its_data_takes_messages_again_also_from_who_blocks_o
 
 #[tokio::test]
 async fn what_is_no_message_is_put_aside_and_the_others_go_on() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let redis = connect(&server.url()).await;
     let queue = open(&redis, visibility(LONG));
     let stream = redis.keys().key("queue", &[queue.name()]);
@@ -241,8 +241,9 @@ async fn what_is_no_message_is_put_aside_and_the_others_go_on() {
 
 #[tokio::test]
 async fn a_key_of_another_kind_is_corrupt_and_stays_as_it_is() {
-    let server = need!(RedisServer::start().await);
-    let redis = connect(&server.url()).await;
+    let server = need!(Deployment::shared().await);
+    let prefix = unique("queue");
+    let redis = connect_as(&server.url(), &prefix).await;
     let queue = open(&redis, visibility(LONG));
     let key = redis.keys().key("queue", &[queue.name()]);
     let set = ["SET", key.as_str(), "mine"];
@@ -255,13 +256,13 @@ async fn a_key_of_another_kind_is_corrupt_and_stays_as_it_is() {
     assert_eq!(enqueued.expect_err("theirs").kind(), ErrorKind::Corrupt);
     assert_eq!(received.expect_err("theirs").kind(), ErrorKind::Corrupt);
     assert_eq!(depth.expect_err("theirs").kind(), ErrorKind::Corrupt);
-    let keys = server.command(&["DBSIZE"]).await.expect("it answers");
-    assert_eq!(keys.int(), Some(1));
+    let keys = server.keys(&prefix).await.expect("it answers");
+    assert_eq!(keys, [key.as_str()]);
 }
 
 #[tokio::test]
 async fn a_receipt_of_another_queue_changes_nothing() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let redis = connect(&server.url()).await;
     let (queue, other) = (
         open(&redis, visibility(LONG)),
@@ -278,7 +279,7 @@ async fn a_receipt_of_another_queue_changes_nothing() {
 
 #[tokio::test]
 async fn many_deliveries_are_settled_in_one_call_each_as_it_deserves() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let queue = open(&connect(&server.url()).await, visibility(LONG));
     enqueue(&queue, &messages(0..600)).await;
     let mut deliveries = Vec::new();
@@ -316,12 +317,7 @@ async fn many_deliveries_are_settled_in_one_call_each_as_it_deserves() {
 #[tokio::test]
 async fn a_queue_lies_in_one_slot_of_a_cluster() {
     let cluster = need!(Cluster::start(3).await);
-    let nodes: Vec<_> = cluster
-        .nodes()
-        .iter()
-        .map(|node| node.addr().to_string())
-        .collect();
-    let redis = connect(&format!("redis+cluster://{}", nodes.join(","))).await;
+    let redis = connect(&cluster.url()).await;
     let queue = open(
         &redis,
         visibility(LONG).dead_letters(1.try_into().expect("one")),

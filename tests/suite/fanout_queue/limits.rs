@@ -7,7 +7,7 @@ use coord_core::ErrorKind;
 use coord_fanout::{Enqueued, Message, Queue, QueueOptions, StreamQueue, Verdict};
 use coord_tests::need;
 use coord_tests::need::{Missing, shared_redis_url};
-use coord_tests::servers::RedisServer;
+use coord_tests::servers::{Deployment, RedisServer};
 use coord_tests::wait::eventually;
 
 use super::{
@@ -43,7 +43,7 @@ async fn the_memory_of_an_id_ends_with_its_window_and_not_with_its_message() {
 
 #[tokio::test]
 async fn the_memory_of_an_id_lasts_for_the_whole_window() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let redis = connect(&server.url()).await;
     let queue = open(&redis, window(LONG));
 
@@ -330,7 +330,7 @@ async fn a_drained_queue_is_one_empty_stream() {
 
 #[tokio::test]
 async fn dead_letters_end_some_day_and_leave_no_key_when_replayed() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let redis = connect(&server.url()).await;
     let queue = open(&redis, visibility(LONG).attempts(attempts(1)));
     let dead = redis.keys().key("queue", &[queue.name()]).part("dead");

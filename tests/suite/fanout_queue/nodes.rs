@@ -8,7 +8,7 @@ use coord_tests::Exit;
 use coord_tests::need;
 use coord_tests::need::unique;
 use coord_tests::process::{NodeProcess, Program};
-use coord_tests::servers::RedisServer;
+use coord_tests::servers::Deployment;
 use coord_tests::wait::eventually;
 
 use super::{SOON, connect_as, enqueue, message, messages, name, receive, visibility};
@@ -16,19 +16,19 @@ use super::{SOON, connect_as, enqueue, message, messages, name, receive, visibil
 const VISIBILITY: Duration = Duration::from_secs(2);
 
 struct Fleet {
-    server: RedisServer,
+    redis: Deployment,
     prefix: String,
     queue: StreamQueue,
 }
 
 impl Fleet {
     async fn start() -> Result<Self, need::Missing> {
-        let server = RedisServer::start().await?;
+        let deployment = Deployment::shared().await?;
         let prefix = unique("queue");
-        let redis = connect_as(&server.url(), &prefix).await;
+        let redis = connect_as(&deployment.url(), &prefix).await;
         let queue = StreamQueue::new(&redis, name(unique("records")), visibility(VISIBILITY));
         Ok(Self {
-            server,
+            redis: deployment,
             prefix,
             queue,
         })
@@ -36,7 +36,7 @@ impl Fleet {
 
     async fn node(&self, work: Duration) -> NodeProcess {
         let mut node = Program::at(env!("CARGO_BIN_EXE_queue-node"))
-            .arg(self.server.url())
+            .arg(self.redis.url())
             .arg(&self.prefix)
             .arg(self.queue.name().as_str())
             .arg(VISIBILITY.as_millis().to_string())

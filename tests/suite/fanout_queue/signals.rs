@@ -9,7 +9,7 @@ use coord_tests::need;
 use coord_tests::need::{Missing, shared_redis_url};
 use coord_tests::proxy::FaultProxy;
 use coord_tests::recorder::{Event, recorder};
-use coord_tests::servers::RedisServer;
+use coord_tests::servers::{Deployment, RedisServer};
 use tokio::sync::Notify;
 
 use super::{
@@ -101,7 +101,7 @@ async fn dead_letters_are_reported_with_their_cause_and_so_is_their_end() {
 
 #[tokio::test]
 async fn what_is_no_message_is_reported() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let redis = connect(&server.url()).await;
     let queue = open(&redis, visibility(LONG));
     let stream = redis.keys().key("queue", &[queue.name()]);

@@ -274,16 +274,7 @@ async fn a_redis_that_restarts_empty_goes_on_being_ticked() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failover_loses_no_instant_under_all() {
     let group = need!(Sentinel::start().await);
-    let hosts: Vec<_> = group
-        .sentinel_addrs()
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    let url = format!(
-        "redis+sentinel://{}/{}",
-        hosts.join(","),
-        group.master_name()
-    );
+    let url = group.url();
     let (book, prefix, mut nodes) = (Book::default(), prefix(), Nodes::new());
     for _ in 0..3 {
         let redis = connect(&url, &prefix).await;

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use coord_tests::need;
 use coord_tests::process::{NodeProcess, Program};
-use coord_tests::servers::RedisServer;
+use coord_tests::servers::Deployment;
 
 use super::*;
 
 /// Starts `src/bin/tick_node.rs` with the rest of its arguments.
-fn node(server: &RedisServer, prefix: &str, rest: [&str; 4]) -> NodeProcess {
+fn node(server: &Deployment, prefix: &str, rest: [&str; 4]) -> NodeProcess {
     let node = Program::at(env!("CARGO_BIN_EXE_tick-node"));
     let node = node.args([&server.url(), prefix]).args(rest).start();
     node.expect("the node program was built")
@@ -34,7 +34,7 @@ fn fenced(scan: &str) -> (&str, u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_killed_before_it_enqueued_is_followed_by_one_for_the_same_instants() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let prefix = prefix();
     let mut first = node(&server, &prefix, ["2000", "0", "1", "before"]);
     let killed = line(&mut first, "scan").await;
@@ -52,7 +52,7 @@ async fn a_node_killed_before_it_enqueued_is_followed_by_one_for_the_same_instan
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_killed_before_it_finished_is_repeated_under_the_same_ids() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let prefix = prefix();
     let mut first = node(&server, &prefix, ["2000", "0", "1", "after"]);
     line(&mut first, "put").await;
@@ -67,7 +67,7 @@ async fn a_node_killed_before_it_finished_is_repeated_under_the_same_ids() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_stopped_past_its_lease_enqueues_and_finishes_nothing_when_it_wakes() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let prefix = prefix();
     let redis = connect(&server.url(), &prefix).await;
     let key = lock(&redis, "death", "org-0");
@@ -91,7 +91,7 @@ async fn a_node_stopped_past_its_lease_enqueues_and_finishes_nothing_when_it_wak
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_stopped_between_its_records_and_its_finish_does_not_finish_for_another() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let prefix = prefix();
     let redis = connect(&server.url(), &prefix).await;
     let key = lock(&redis, "death", "org-0");
@@ -116,7 +116,7 @@ async fn a_node_stopped_between_its_records_and_its_finish_does_not_finish_for_a
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_is_told_to_stop_hands_its_scan_over_at_once() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let prefix = prefix();
     // Long leases: whoever waits for one to end comes too late.
     let mut first = node(&server, &prefix, ["60000", "0", "1", "before"]);
@@ -135,7 +135,7 @@ async fn a_node_that_is_told_to_stop_hands_its_scan_over_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_that_are_killed_one_after_another_lose_no_tick_and_repeat_only_their_own() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let prefix = prefix();
     let start = || node(&server, &prefix, ["600", "200", "10", "none"]);
     let mut alive: Vec<_> = (0..3).map(|_| start()).collect();

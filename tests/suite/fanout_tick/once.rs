@@ -66,7 +66,7 @@ async fn a_node_that_hears_late_neither_repeats_nor_holds_up_a_tick() {
 #[tokio::test(flavor = "multi_thread")]
 async fn on_a_cluster_each_tenant_has_its_own_slot_and_its_ticks_once() {
     let cluster = need!(Cluster::start(3).await);
-    let url = format!("redis+cluster://{}", cluster.nodes()[0].addr());
+    let url = cluster.url();
     let (book, prefix, mut nodes) = (Book::default(), prefix(), Nodes::new());
     let mut clients = Vec::new();
 

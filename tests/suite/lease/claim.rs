@@ -8,7 +8,7 @@ use coord_tests::need;
 use coord_tests::need::{shared_redis_url, unique};
 use coord_tests::proxy::FaultProxy;
 use coord_tests::recorder::recorder;
-use coord_tests::servers::RedisServer;
+use coord_tests::servers::{Deployment, RedisServer};
 use tokio::time::Instant;
 
 use super::{
@@ -16,7 +16,7 @@ use super::{
 };
 
 /// The fence that the server has stored under a key.
-async fn stored_fence(server: &RedisServer, key: &str) -> FencingToken {
+async fn stored_fence(server: impl Into<Deployment>, key: &str) -> FencingToken {
     let value = ask(server, &["GET", key]).await;
     let (_, fence) = value.split_once(':').expect("token:fence");
     fence.parse().expect("a fence")
@@ -87,7 +87,7 @@ async fn a_fence_is_larger_than_one_that_was_lost_with_all_data() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fence_is_larger_than_the_last_when_the_clock_of_the_server_went_back() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let redis = connect(config(&server.url())).await;
     let leases = coord_lease::Leases::new(&redis);
     let key = redis.keys().key("lease", &[&name("r")]);
@@ -159,7 +159,7 @@ async fn a_claim_without_a_server_is_unavailable_and_not_a_claim() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lease_of_a_killed_process_is_free_after_its_ttl_and_not_before() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let redis = connect(config(&server.url())).await;
     let leases = coord_lease::Leases::new(&redis);
     let resource = name(&unique("r"));

@@ -11,8 +11,7 @@ use super::{SOON, claim, config, leases};
 #[tokio::test(flavor = "multi_thread")]
 async fn leases_on_all_nodes_are_renewed_listed_and_released() {
     let cluster = need!(Cluster::start(3).await);
-    let nodes = cluster.urls().join(",").replace("redis://", "");
-    let leases = leases(&config(&format!("redis+cluster://{nodes}"))).await;
+    let leases = leases(&config(&cluster.url())).await;
     let mut held = Vec::new();
     for number in 0..60 {
         held.push(claim(&leases, &format!("r{number:02}"), 6000).await);

@@ -5,7 +5,7 @@ use coord_lease::{Leases, RemoveResult};
 use coord_tests::need;
 use coord_tests::need::shared_redis_url;
 use coord_tests::recorder::recorder;
-use coord_tests::servers::RedisServer;
+use coord_tests::servers::Deployment;
 
 use super::{LONG, SOON, ask, claim, config, connect, is_lost, leases, name};
 
@@ -97,7 +97,7 @@ async fn an_eviction_leaves_a_later_grant_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_lease_is_corrupt_to_an_inspection_and_missing_in_a_list() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let redis = connect(config(&server.url())).await;
     let leases = Leases::new(&redis);
     let _lease = claim(&leases, "good", LONG).await;

@@ -8,7 +8,7 @@ use coord_tests::need;
 use coord_tests::need::shared_redis_url;
 use coord_tests::proxy::FaultProxy;
 use coord_tests::recorder::recorder;
-use coord_tests::servers::RedisServer;
+use coord_tests::servers::{Deployment, RedisServer};
 use tokio::time::{Instant, timeout};
 
 use super::{
@@ -33,7 +33,7 @@ async fn a_released_lease_is_removed_and_free_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_release_of_a_lease_that_is_gone_says_so_and_reports_the_loss() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let leases = leases(&config(&server.url())).await;
     let lease = claim(&leases, "r", LONG).await;
     let key = lease.key().clone();
@@ -48,7 +48,7 @@ async fn the_release_of_a_lease_that_is_gone_says_so_and_reports_the_loss() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_release_of_a_lease_that_another_has_names_the_other_and_leaves_it_there() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let config = config(&server.url());
     let (mine, theirs) = (leases(&config).await, leases(&config).await);
     let lease = claim(&mine, "r", LONG).await;
@@ -68,7 +68,7 @@ async fn the_release_of_a_lease_that_another_has_names_the_other_and_leaves_it_t
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_release_of_what_is_no_lease_touches_nothing() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let leases = leases(&config(&server.url())).await;
     let lease = claim(&leases, "r", LONG).await;
     let key = lease.key().clone();
@@ -123,7 +123,7 @@ async fn a_release_whose_reply_was_lost_has_removed_the_lease() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_goes_on_when_nobody_waits_for_it_any_more() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let leases = leases(&config(&server.url())).await;
 
     for micros in [0, 20, 200, 2000] {
@@ -137,7 +137,7 @@ async fn a_release_goes_on_when_nobody_waits_for_it_any_more() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_is_dropped_is_released_also_on_a_thread_without_a_runtime() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let leases = leases(&config(&server.url())).await;
     let (here, elsewhere) = (
         claim(&leases, "here", LONG).await,
@@ -157,7 +157,7 @@ async fn a_lease_that_is_dropped_is_released_also_on_a_thread_without_a_runtime(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shutdown_waits_for_the_releases_under_way() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let redis = connect(config(&server.url())).await;
     let leases = coord_lease::Leases::new(&redis);
     let mut held = Vec::new();
@@ -176,7 +176,7 @@ async fn a_shutdown_waits_for_the_releases_under_way() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_is_released_after_the_shutdown_ends_by_its_ttl() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let redis = connect(config(&server.url())).await;
     let leases = coord_lease::Leases::new(&redis);
     let lease = claim(&leases, "r", 800).await;

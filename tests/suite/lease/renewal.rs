@@ -8,7 +8,7 @@ use coord_tests::need;
 use coord_tests::need::shared_redis_url;
 use coord_tests::proxy::FaultProxy;
 use coord_tests::recorder::recorder;
-use coord_tests::servers::RedisServer;
+use coord_tests::servers::{Deployment, RedisServer};
 use coord_tests::wait::eventually;
 use tokio::time::Instant;
 
@@ -28,7 +28,7 @@ async fn scripts_run(server: &RedisServer) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_outlives_its_ttl_for_as_long_as_it_is_held() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let leases = leases(&config(&server.url())).await;
     let lease = claim(&leases, "r", 1500).await;
     let claimed = Instant::now();
@@ -168,7 +168,7 @@ async fn an_automatic_renewal_that_fails_is_reported_and_repeated() {
 
 #[tokio::test]
 async fn a_runtime_that_is_busy_does_not_hold_up_renewals() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let leases = leases(&config(&server.url())).await;
     let lease = claim(&leases, "r", 1500).await;
 
@@ -181,17 +181,18 @@ async fn a_runtime_that_is_busy_does_not_hold_up_renewals() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn scripts_that_the_server_forgot_are_sent_again() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let leases = leases(&config(&server.url())).await;
     let lease = claim(&leases, "r", 2400).await;
     let until = lease.valid_until();
 
-    ask(&server, &["SCRIPT", "FLUSH"]).await;
+    let flush = ["SCRIPT", "FLUSH"];
+    server.everywhere(&flush).await.expect("all are there");
     eventually(SOON, "it is renewed", || async {
         lease.valid_until() > until
     })
     .await;
-    ask(&server, &["SCRIPT", "FLUSH"]).await;
+    server.everywhere(&flush).await.expect("all are there");
 
     assert_eq!(lease.release().await, RemoveResult::Removed);
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use coord_core::ErrorKind;
 use coord_lease::{Claim, Leases, RemoveResult};
 use coord_tests::need;
-use coord_tests::servers::RedisServer;
+use coord_tests::need::unique;
+use coord_tests::servers::{Deployment, RedisServer};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -15,8 +16,10 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_key_is_ever_without_a_ttl_and_the_record_outlives_the_lease_by_a_day() {
-    let server = need!(RedisServer::start().await);
-    let leases = leases(&config(&server.url())).await;
+    let server = need!(Deployment::shared().await);
+    let prefix = unique("lease");
+    let config = config(&server.url()).prefix(&prefix).expect("valid");
+    let leases = leases(&config).await;
     let mut work = JoinSet::new();
     for worker in 0..8 {
         let leases = leases.clone();
@@ -36,14 +39,14 @@ async fn no_key_is_ever_without_a_ttl_and_the_record_outlives_the_lease_by_a_day
 
     let mut seen = 0;
     while !work.is_empty() {
-        let keys = server.command(&["KEYS", "*"]).await.expect("up");
-        for key in keys.items() {
-            let ttl = server.command(&["PTTL", &key.text()]).await.expect("up");
+        let keys = server.keys(&prefix).await.expect("up");
+        for key in keys {
+            let ttl = server.command(&["PTTL", &key]).await.expect("up");
             let ttl = ttl.int().expect("a number");
-            assert_ne!(ttl, -1, "{}", key.text());
-            if key.text().ends_with(":record") {
+            assert_ne!(ttl, -1, "{key}");
+            if key.ends_with(":record") {
                 // A day from the end of its last lease, which was within this test.
-                assert!(ttl > DAY_MS - 60_000, "{}: {ttl}", key.text());
+                assert!(ttl > DAY_MS - 60_000, "{key}: {ttl}");
             }
             seen += 1;
         }
@@ -54,7 +57,7 @@ async fn no_key_is_ever_without_a_ttl_and_the_record_outlives_the_lease_by_a_day
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_renewal_extends_the_record_too() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let leases = leases(&config(&server.url())).await;
     let lease = claim(&leases, "r", LONG).await;
     let record = coord_lease::format::record(lease.key());
@@ -67,7 +70,7 @@ async fn a_renewal_extends_the_record_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_touches_nothing_that_is_no_lease() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let redis = connect(config(&server.url())).await;
     let leases = Leases::new(&redis);
     let foreign: [&[&str]; 5] = [
@@ -94,7 +97,7 @@ async fn a_claim_touches_nothing_that_is_no_lease() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_touches_no_record_that_is_none() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let redis = connect(config(&server.url())).await;
     let leases = Leases::new(&redis);
     let foreign: [&[&str]; 3] = [
@@ -140,7 +143,7 @@ async fn a_server_out_of_memory_refuses_claims_and_still_renews_and_releases() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_shortest_and_the_longest_life_are_granted_as_they_are() {
-    let server = need!(RedisServer::start().await);
+    let server = need!(Deployment::shared().await);
     let leases = leases(&config(&server.url())).await;
     let lease = claim(&leases, "long", 86_400_000).await;
     let before = Instant::now();

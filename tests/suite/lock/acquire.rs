@@ -7,7 +7,7 @@ use coord_lock::{Holder, LockOptions, Owner, Released, TryAcquire};
 use coord_tests::need;
 use coord_tests::recorder::recorder;
 
-use super::{ORDERS, SOON, Stage, is_held, job, ordered, take, ttl_ms};
+use super::{Alone, ORDERS, SOON, Stage, is_held, job, ordered, take, ttl_ms};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_free_lock_is_granted_with_its_ttl_and_a_record_of_its_owner() {
@@ -122,7 +122,7 @@ async fn names_that_look_alike_are_different_locks() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_uncontended_lock_costs_one_script_to_take_and_one_to_release() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let locks = stage.locks().await;
     for order in ORDERS {
         // The scripts are known from here on.
@@ -147,8 +147,8 @@ async fn no_key_is_ever_without_a_ttl() {
     let stage = need!(Stage::new().await);
     let (mine, theirs) = (stage.locks().await, stage.locks().await);
     let look = async || {
-        for key in stage.ask(&["KEYS", "*"]).await.lines() {
-            let pttl = stage.number(&["PTTL", key]).await;
+        for key in stage.keys().await {
+            let pttl = stage.number(&["PTTL", &key]).await;
             assert_ne!(pttl, -1, "{key}");
         }
     };
@@ -208,7 +208,7 @@ async fn an_operator_ends_a_grant_by_its_fence_and_the_owner_learns_of_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn databases_of_one_server_have_locks_and_messages_of_their_own() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let url = |database| format!("{}/{database}", stage.server.url());
     let (zero, one) = (stage.locks_at(&url(0)).await, stage.locks_at(&url(1)).await);
     let other = stage.locks_at(&url(1)).await;

@@ -10,7 +10,7 @@ use coord_lock::{LockOptions, Order};
 use coord_tests::need;
 use coord_tests::wait::eventually;
 
-use super::{ORDERS, SOON, Stage, connect, job, ordered, take, ttl_ms};
+use super::{Alone, ORDERS, SOON, Stage, connect, job, ordered, take, ttl_ms};
 
 /// More polls than a call takes until it waits for a release.
 const POLLS: usize = 8;
@@ -98,7 +98,7 @@ async fn waiting_may_be_dropped_at_any_point_and_leaves_neither_place_nor_lock()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_that_is_dropped_in_the_moment_of_its_grant_leaves_the_lock_to_others() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (holder, locks) = (stage.locks().await, stage.locks().await);
 
     for (order, drops) in ORDERS
@@ -180,7 +180,7 @@ async fn with_lock_may_be_dropped_at_any_point_and_frees_the_lock() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_renewed_for_a_call_that_was_dropped() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let locks = stage.locks().await;
     // Renewed every 100 ms, if at all.
     for order in ORDERS {
@@ -223,7 +223,7 @@ async fn a_lock_that_is_dropped_on_a_thread_without_a_runtime_is_released() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_outlives_its_runtime_is_released_when_it_is_dropped() {
     let stage = need!(Stage::new().await);
-    let (url, prefix) = (stage.server.url(), stage.prefix.clone());
+    let (url, prefix) = (stage.redis.url(), stage.prefix.clone());
     let made = std::thread::spawn(move || {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
@@ -248,7 +248,7 @@ async fn a_lock_that_outlives_its_runtime_is_released_when_it_is_dropped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_waits_for_the_release_of_what_was_dropped() {
     let stage = need!(Stage::new().await);
-    let redis = connect(&stage.server.url(), &stage.prefix).await;
+    let redis = connect(&stage.redis.url(), &stage.prefix).await;
     let locks = coord_lock::Locks::new(&redis);
     let held: Vec<_> = (0..50)
         .map(|n| coord_core::Name::new(format!("job {n}")).unwrap())
@@ -263,10 +263,7 @@ async fn shutdown_waits_for_the_release_of_what_was_dropped() {
     drop(taken);
     redis.shutdown(SOON).await.unwrap();
 
-    let keys = stage.ask(&["KEYS", "*"]).await;
-    let left: Vec<_> = keys
-        .lines()
-        .filter(|key| !key.ends_with(":record"))
-        .collect();
-    assert_eq!(left, Vec::<&str>::new());
+    let mut left = stage.keys().await;
+    left.retain(|key| !key.ends_with(":record"));
+    assert_eq!(left, Vec::<String>::new());
 }

@@ -11,7 +11,7 @@ use coord_tests::wait::eventually;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::{SOON, Stage, job, ttl_ms};
+use super::{Alone, SOON, job, ttl_ms};
 
 /// How long things break.
 const CHAOS: Duration = Duration::from_secs(8);
@@ -91,7 +91,7 @@ async fn disturb(proxy: Arc<FaultProxy>, seed: u64, end: Instant) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_two_owners_trust_their_lock_at_once_whatever_breaks() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let tenures = Arc::new(Mutex::new(Vec::new()));
     let (mut tasks, mut proxies) = (JoinSet::new(), Vec::new());
     let end = Instant::now() + CHAOS;

@@ -11,7 +11,7 @@ use coord_tests::recorder::recorder;
 use coord_tests::wait::eventually;
 use tokio::time::Instant;
 
-use super::{DEADLINE, ORDERS, SOON, Stage, config, is_held, job, ordered, take, ttl_ms};
+use super::{Alone, DEADLINE, ORDERS, SOON, config, is_held, job, ordered, take, ttl_ms};
 
 /// A word that only the requests of this owner to take a lock contain.
 const MARK: &str = "who-asks-here";
@@ -22,7 +22,7 @@ fn marked() -> LockOptions {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_paused_server_grants_too_late_is_released_once_it_goes_on() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (locks, others) = (stage.locks().await, stage.locks().await);
     for order in ORDERS {
         // Both scripts are known.
@@ -53,7 +53,7 @@ async fn what_a_paused_server_grants_too_late_is_released_once_it_goes_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_that_outlasts_a_pause_of_the_server_ends_with_the_lock() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let locks = stage.locks().await;
 
     for order in ORDERS {
@@ -80,7 +80,7 @@ async fn a_wait_that_outlasts_a_pause_of_the_server_ends_with_the_lock() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_pause_shorter_than_the_deadline_is_only_slow() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let locks = stage.locks().await;
     stage.ask(&["CLIENT", "PAUSE", "400", "ALL"]).await;
 
@@ -91,7 +91,7 @@ async fn a_client_pause_shorter_than_the_deadline_is_only_slow() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_whose_answer_is_lost_recognizes_its_own_grant() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, locks) = stage.proxied().await;
 
     for order in ORDERS {
@@ -122,7 +122,7 @@ async fn an_attempt_whose_answer_is_lost_recognizes_its_own_grant() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_that_never_arrived_is_repeated() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, locks) = stage.proxied().await;
 
     for order in ORDERS {
@@ -139,7 +139,7 @@ async fn an_attempt_that_never_arrived_is_repeated() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_answer_is_lost_keeps_its_place_and_gets_the_lock() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let others = stage.locks().await;
     let (proxy, locks) = stage.proxied().await;
 
@@ -166,7 +166,7 @@ async fn a_waiter_whose_answer_is_lost_keeps_its_place_and_gets_the_lock() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_arrives_after_its_caller_gave_up_is_undone() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let others = stage.locks().await;
     let proxy = FaultProxy::start(stage.server.addr()).await;
     // One that does not take the connection for dead meanwhile.
@@ -196,7 +196,7 @@ async fn a_claim_that_arrives_after_its_caller_gave_up_is_undone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_is_executed_after_the_lock_was_released_is_undone() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, locks) = stage.proxied().await;
 
     for order in ORDERS {
@@ -226,7 +226,7 @@ async fn a_claim_that_is_executed_after_the_lock_was_released_is_undone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_a_dead_server_every_call_ends_by_its_deadline_and_says_that_nobody_was_there() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (locks, others) = (stage.locks().await, stage.locks().await);
     let held = take(&others, &LockOptions::default()).await;
     let wait = Duration::from_millis(600);
@@ -269,7 +269,7 @@ async fn with_a_dead_server_every_call_ends_by_its_deadline_and_says_that_nobody
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_a_hole_every_call_ends_by_its_deadline_and_nothing_is_left_afterwards() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
 
     for order in ORDERS {
         let (proxy, locks) = stage.proxied().await;
@@ -299,7 +299,7 @@ async fn in_a_hole_every_call_ends_by_its_deadline_and_nothing_is_left_afterward
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_wait_goes_on_over_an_outage() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
 
     for order in ORDERS {
         let (proxy, locks) = stage.proxied().await;
@@ -318,7 +318,7 @@ async fn the_wait_goes_on_over_an_outage() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_comes_after_the_ttl_is_no_grant() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, locks) = stage.proxied().await;
 
     for order in ORDERS {

@@ -9,11 +9,11 @@ use coord_tests::recorder::recorder;
 use coord_tests::wait::eventually;
 use tokio::time::Instant;
 
-use super::{ORDERS, SOON, Stage, job, ordered, take, ttl_ms};
+use super::{Alone, ORDERS, SOON, Stage, job, ordered, take, ttl_ms};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_cannot_be_renewed_is_lost_before_the_server_gives_it_away() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let others = stage.locks().await;
 
     for order in ORDERS {
@@ -54,7 +54,7 @@ async fn a_lock_that_cannot_be_renewed_is_lost_before_the_server_gives_it_away()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_shorter_than_the_ttl_keeps_the_lock() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, locks) = stage.proxied().await;
     let lock = take(&locks, &ttl_ms(4000)).await;
 
@@ -77,7 +77,7 @@ async fn an_outage_shorter_than_the_ttl_keeps_the_lock() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_renewal_whose_answer_is_lost_is_repeated_and_the_next_ones_go_on() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, locks) = stage.proxied().await;
     let lock = take(&locks, &ttl_ms(1500)).await;
     let value = stage.value().await;
@@ -99,7 +99,7 @@ async fn a_renewal_whose_answer_is_lost_is_repeated_and_the_next_ones_go_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_renewal_that_fails_touches_nothing_and_the_next_one_succeeds() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let locks = stage.locks().await;
     let lock = take(&locks, &ttl_ms(20_000)).await;
     let (value, before) = (stage.value().await, lock.valid_until());
@@ -122,7 +122,7 @@ async fn a_renewal_that_fails_touches_nothing_and_the_next_one_succeeds() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_that_comes_too_late_writes_nothing() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let others = stage.locks().await;
     let (proxy, locks) = stage.proxied().await;
 
@@ -134,6 +134,10 @@ async fn an_owner_that_comes_too_late_writes_nothing() {
         tokio::time::timeout(SOON, lock.lost()).await.unwrap();
         let next = others.acquire(&job(), SOON, &ordered(order)).await.unwrap();
         proxy.heal().await;
+        eventually(SOON, "its owner is connected again", || async {
+            locks.inspect(&job()).await.is_ok()
+        })
+        .await;
         let (theirs, pttl) = (stage.value().await, stage.pttl().await);
         let monitor = stage.server.monitor().await.unwrap();
 
@@ -204,7 +208,7 @@ async fn a_key_that_vanished_is_told_by_the_next_renewal() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_lock_is_reported_at_once_and_once() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let key = stage.key();
     let (lock_is, lease_is) = ([("lock", key.as_str())], [("lease", key.as_str())]);
     let reported = || recorder().seen("redis.lock.lost", &lock_is).len();

@@ -8,7 +8,7 @@ use coord_tests::need;
 use coord_tests::recorder::recorder;
 use coord_tests::wait::eventually;
 
-use super::{DEADLINE, ORDERS, SOON, Stage, job, ordered, take};
+use super::{Alone, DEADLINE, ORDERS, SOON, Stage, job, ordered, take};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_never_frees_the_lock_of_a_successor() {
@@ -63,7 +63,7 @@ async fn a_lock_that_is_gone_is_said_to_be_gone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_whose_answer_is_lost_counts_as_done() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, locks) = stage.proxied().await;
 
     for order in ORDERS {
@@ -85,7 +85,7 @@ async fn a_release_whose_answer_is_lost_counts_as_done() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_that_nobody_answers_goes_on_in_the_background() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, locks) = stage.proxied().await;
 
     for order in ORDERS {
@@ -109,7 +109,7 @@ async fn a_release_that_nobody_answers_goes_on_in_the_background() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_is_dropped_during_an_outage_is_released_after_it() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, locks) = stage.proxied().await;
     let lock = take(&locks, &LockOptions::default()).await;
     proxy.refuse().await;
@@ -138,7 +138,7 @@ async fn the_result_of_the_work_stands_whatever_the_release_says() {
             Self::Lock(error.kind())
         }
     }
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, locks) = stage.proxied().await;
     let key = stage.key();
     let (name, options) = (job(), LockOptions::default());

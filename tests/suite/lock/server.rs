@@ -7,11 +7,11 @@ use coord_lock::{LockOptions, Order, Released};
 use coord_tests::need;
 use coord_tests::servers::RedisServer;
 
-use super::{ORDERS, SOON, Stage, job, ordered, take, ttl_ms};
+use super::{Alone, ORDERS, SOON, Stage, job, ordered, take, ttl_ms};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_forgot_the_scripts_is_sent_them_again() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let locks = stage.locks().await;
 
     for order in ORDERS {
@@ -31,7 +31,7 @@ async fn a_server_that_forgot_the_scripts_is_sent_them_again() {
 async fn a_user_who_may_only_send_scripts_whole_has_locks() {
     let rules = ["on", ">secret", "~*", "&*", "+@all", "-evalsha"];
     let builder = RedisServer::builder().user("app", &rules);
-    let stage = need!(Stage::with(builder).await);
+    let stage = need!(Alone::with(builder).await);
     let url = stage.server.url_as("app", "secret");
     let (mine, theirs) = (stage.locks_at(&url).await, stage.locks_at(&url).await);
 
@@ -52,7 +52,7 @@ async fn a_user_who_may_only_send_scripts_whole_has_locks() {
 async fn a_user_who_may_run_no_scripts_is_told_what_is_missing_at_once() {
     let rules = ["on", ">secret", "~*", "&*", "+@all", "-evalsha", "-eval"];
     let builder = RedisServer::builder().user("app", &rules);
-    let stage = need!(Stage::with(builder).await);
+    let stage = need!(Alone::with(builder).await);
     let locks = stage.locks_at(&stage.server.url_as("app", "secret")).await;
 
     for order in ORDERS {
@@ -68,7 +68,7 @@ async fn a_user_who_may_run_no_scripts_is_told_what_is_missing_at_once() {
 async fn a_user_who_may_use_no_channels_has_locks_but_cannot_wait_for_them() {
     let rules = ["on", ">secret", "~*", "resetchannels", "+@all"];
     let builder = RedisServer::builder().user("app", &rules);
-    let stage = need!(Stage::with(builder).await);
+    let stage = need!(Alone::with(builder).await);
     let (everybody, others) = (stage.locks().await, stage.locks().await);
     let locks = stage.locks_at(&stage.server.url_as("app", "secret")).await;
 
@@ -133,7 +133,7 @@ async fn what_is_no_lock_is_left_alone() {
         assert_eq!(error.unwrap_err().kind(), ErrorKind::Corrupt, "{text}");
         assert_eq!(stage.value().await, text);
     }
-    stage.ask(&["FLUSHALL"]).await;
+    stage.ask(&["DEL", key.as_str()]).await;
 
     let lock = take(&locks, &LockOptions::default()).await;
     stage.ask(&["DEL", key.as_str()]).await;
@@ -144,7 +144,7 @@ async fn what_is_no_lock_is_left_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_server_grants_nothing_and_still_renews_and_releases() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (mine, theirs) = (stage.locks().await, stage.locks().await);
 
     for order in ORDERS {
@@ -174,7 +174,7 @@ async fn a_full_server_grants_nothing_and_still_renews_and_releases() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_that_lags_refuses_no_lock() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let replica = RedisServer::builder().replica_of(&stage.server);
     let replica = need!(replica.start().await);
     let locks = stage.locks().await;
@@ -190,7 +190,7 @@ async fn a_replica_that_lags_refuses_no_lock() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_wants_replicas_it_does_not_have_is_unavailable_and_not_contended() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let locks = stage.locks().await;
     stage
         .ask(&["CONFIG", "SET", "min-replicas-to-write", "1"])

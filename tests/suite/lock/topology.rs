@@ -2,30 +2,22 @@
 
 use std::time::Duration;
 
-use coord_core::{KeySpace, Name};
+use coord_core::{ErrorKind, KeySpace, Name};
 use coord_lock::{LockOptions, Locks, Released};
 use coord_tests::need;
 use coord_tests::need::unique;
 use coord_tests::recorder::recorder;
 use coord_tests::servers::{Cluster, Sentinel};
 use coord_tests::wait::eventually;
+use tokio::time::Instant;
 
-use super::{ORDERS, SOON, connect, job, ordered};
+use super::{ORDERS, SOON, connect, job, ordered, take, ttl_ms};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_failover_every_client_can_take_locks_at_the_new_master() {
     recorder();
     let group = need!(Sentinel::start().await);
-    let hosts: Vec<_> = group
-        .sentinel_addrs()
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    let url = format!(
-        "redis+sentinel://{}/{}",
-        hosts.join(","),
-        group.master_name()
-    );
+    let url = group.url();
     let prefix = unique("lock");
     let mut clients = Vec::new();
     for _ in 0..3 {
@@ -52,15 +44,39 @@ async fn after_a_failover_every_client_can_take_locks_at_the_new_master() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_grant_that_a_failover_lost_is_given_again_and_only_the_new_owner_keeps_it() {
+    recorder();
+    let group = need!(Sentinel::start().await);
+    let prefix = unique("lock");
+    let mine = Locks::new(&connect(&group.url(), &prefix).await);
+    let theirs = Locks::new(&connect(&group.url(), &prefix).await);
+    group.detach_replicas().await;
+    let first = take(&mine, &ttl_ms(15_000)).await;
+
+    group.fail_over().await;
+    let second = theirs.acquire(&job(), SOON * 2, &ttl_ms(15_000)).await;
+    let second = second.expect("the new master knows of no grant");
+
+    assert!(
+        Instant::now() < first.valid_until(),
+        "before the first one ends"
+    );
+    assert!(second.fence() > first.fence());
+    let end = first.valid_until();
+    tokio::time::timeout(SOON * 2, first.lost()).await.unwrap();
+    assert!(Instant::now() < end + Duration::from_millis(500));
+    assert_eq!(first.check().unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(first.release().await.unwrap(), Released::HeldByOther);
+    second.check().unwrap();
+    second.renew().await.unwrap();
+    assert_eq!(second.release().await.unwrap(), Released::Freed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn locks_on_a_cluster_are_taken_waited_for_and_handed_over_on_every_node() {
     recorder();
     let cluster = need!(Cluster::start(3).await);
-    let hosts: Vec<_> = cluster
-        .nodes()
-        .iter()
-        .map(|node| node.addr().to_string())
-        .collect();
-    let url = format!("redis+cluster://{}", hosts.join(","));
+    let url = cluster.url();
     let prefix = unique("lock");
     let (mine, theirs) = (
         Locks::new(&connect(&url, &prefix).await),

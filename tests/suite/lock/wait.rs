@@ -9,7 +9,7 @@ use coord_tests::recorder::recorder;
 use coord_tests::wait::eventually;
 use tokio::time::Instant;
 
-use super::{ORDERS, SOON, Stage, job, ordered, take, ttl_ms};
+use super::{Alone, ORDERS, SOON, Stage, job, ordered, take, ttl_ms};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_gets_the_lock_when_it_is_released_and_not_when_it_would_end() {
@@ -139,7 +139,7 @@ async fn the_lock_of_a_process_that_was_killed_goes_on_a_second_after_its_ttl() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_that_is_announced_while_the_subscription_is_down_is_found_when_it_is_back() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let mine = stage.locks().await;
 
     for order in ORDERS {
@@ -185,7 +185,7 @@ async fn no_release_is_missed_however_it_falls_between_asking_and_listening() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_goes_on_over_a_restart_of_the_server() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (mine, theirs) = (stage.locks().await, stage.locks().await);
 
     for order in ORDERS {
@@ -210,7 +210,7 @@ async fn waiting_goes_on_over_a_restart_of_the_server() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_waiters_of_one_process_listen_on_one_connection_and_all_get_their_turn() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (mine, theirs) = (stage.locks().await, stage.locks().await);
 
     for order in ORDERS {
@@ -243,7 +243,7 @@ async fn many_waiters_of_one_process_listen_on_one_connection_and_all_get_their_
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_polls_while_the_lock_is_held() {
     for order in ORDERS {
-        let stage = need!(Stage::new().await);
+        let stage = need!(Alone::new().await);
         let (mine, theirs) = (stage.locks().await, stage.locks().await);
         let lock = take(&mine, &ordered(order)).await;
         let waiting = tokio::spawn({
@@ -288,7 +288,7 @@ async fn the_state_of_a_lock_is_in_its_guard_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_waits_again_soon_asks_once_and_is_subscribed_already() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (mine, theirs) = (stage.locks().await, stage.locks().await);
     let key = stage.key();
 
@@ -319,7 +319,7 @@ async fn whoever_waits_again_soon_asks_once_and_is_subscribed_already() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscription_ends_a_moment_after_its_last_waiter_left() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (mine, theirs) = (stage.locks().await, stage.locks().await);
 
     for order in ORDERS {

@@ -233,13 +233,8 @@ async fn a_slow_subscriber_is_told_how_much_it_missed_and_holds_up_nobody() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscriber_that_the_server_cuts_off_for_its_backlog_comes_back_with_a_gap() {
-    let limit = "pubsub 1mb 1mb 1";
-    let server = need!(
-        RedisServer::builder()
-            .args(["--client-output-buffer-limit", limit])
-            .start()
-            .await
-    );
+    let limit = ["--client-output-buffer-limit", "pubsub", "1mb", "1mb", "1"];
+    let server = need!(RedisServer::builder().args(limit).start().await);
     let proxy = FaultProxy::start(server.addr()).await;
     let publisher = connect(&server.url()).await;
     let redis = connect(&proxy.url()).await;

@@ -5,39 +5,17 @@ use std::time::Duration;
 use coord_core::{Channel, ErrorKind};
 use coord_redis::{Command, Notice, Redis, Reply, Script};
 use coord_tests::need;
-use coord_tests::servers::{Cluster, Sentinel};
+use coord_tests::servers::{Cluster, Sentinel, since};
 use coord_tests::wait::eventually;
 
 use super::{SOON, connect, get, increment, key};
 
 static ADD: Script = Script::new("add", "return redis.call('INCRBY', KEYS[1], ARGV[1])");
 
-fn sentinel_url(group: &Sentinel) -> String {
-    let hosts: Vec<_> = group
-        .sentinel_addrs()
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    format!(
-        "redis+sentinel://{}/{}",
-        hosts.join(","),
-        group.master_name()
-    )
-}
-
-fn cluster_url(cluster: &Cluster) -> String {
-    let hosts: Vec<_> = cluster
-        .nodes()
-        .iter()
-        .map(|node| node.addr().to_string())
-        .collect();
-    format!("redis+cluster://{}", hosts.join(","))
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_sentinel_failover_calls_and_subscriptions_go_to_the_new_master() {
     let group = need!(Sentinel::start().await);
-    let redis = connect(&sentinel_url(&group)).await;
+    let redis = connect(&group.url()).await;
     let counter = key(&redis, "n");
     let channel = counter.channel(0);
     let mut subscription = redis.subscribe(&channel).await.expect("confirmed");
@@ -62,9 +40,28 @@ async fn after_a_sentinel_failover_calls_and_subscriptions_go_to_the_new_master(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_failover_loses_the_writes_that_no_replica_heard_of_and_no_other() {
+    let group = need!(Sentinel::start().await);
+    let redis = connect(&group.url()).await;
+    let counter = key(&redis, "n");
+    assert_eq!(increment(&redis, &counter).await.expect("connected"), 1);
+    group.detach_replicas().await;
+    assert_eq!(increment(&redis, &counter).await.expect("connected"), 2);
+
+    group.fail_over().await;
+
+    eventually(Duration::from_secs(20), "calls work again", || async {
+        let get = Command::new("GET").key(&counter).idempotent();
+        redis.run(&get).await.is_ok()
+    })
+    .await;
+    assert_eq!(get(&redis, &counter).await.as_deref(), Some("1"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_paused_master_is_left_at_the_first_timeout_and_acknowledges_nothing_later() {
     let group = need!(Sentinel::start().await);
-    let redis = connect(&sentinel_url(&group)).await;
+    let redis = connect(&group.url()).await;
     let counter = key(&redis, "n");
     increment(&redis, &counter).await.expect("connected");
     let old = group.master().await;
@@ -97,7 +94,7 @@ async fn a_paused_master_is_left_at_the_first_timeout_and_acknowledges_nothing_l
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_gets_every_call_at_the_owner_of_its_slot() {
     let cluster = need!(Cluster::start(3).await);
-    let redis = connect(&cluster_url(&cluster)).await;
+    let redis = connect(&cluster.url()).await;
 
     for n in 0..200 {
         let name = key(&redis, &n.to_string());
@@ -122,7 +119,7 @@ async fn a_cluster_gets_every_call_at_the_owner_of_its_slot() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_that_moves_is_followed_in_the_middle_of_its_migration_and_after() {
     let cluster = need!(Cluster::start(3).await);
-    let redis = connect(&cluster_url(&cluster)).await;
+    let redis = connect(&cluster.url()).await;
     let (there, new) = (key(&redis, "a"), key(&redis, "a").part("new"));
     increment(&redis, &there).await.expect("connected");
     let slot = cluster.slot_of(there.as_str()).await.expect("it answers");
@@ -150,8 +147,9 @@ async fn a_slot_that_moves_is_followed_in_the_middle_of_its_migration_and_after(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sharded_subscription_follows_its_slot_and_reports_the_gap() {
+    need!(since(7, "sharded publish and subscribe"));
     let cluster = need!(Cluster::start(3).await);
-    let redis = connect(&cluster_url(&cluster)).await;
+    let redis = connect(&cluster.url()).await;
     let name = key(&redis, "a");
     let channel = name.channel(0);
     let mut subscription = redis.subscribe(&channel).await.expect("confirmed");
@@ -196,7 +194,7 @@ async fn a_dead_master_without_replica_makes_only_its_own_slots_unavailable() {
         let relax = ["CONFIG", "SET", "cluster-require-full-coverage", "no"];
         node.command(&relax).await.expect("permitted");
     }
-    let redis = connect(&cluster_url(&cluster)).await;
+    let redis = connect(&cluster.url()).await;
     let names: Vec<_> = (0..60).map(|n| key(&redis, &n.to_string())).collect();
 
     cluster.kill(0).await;
