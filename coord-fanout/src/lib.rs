@@ -86,6 +86,8 @@ mod job;
 mod queue;
 mod schedule;
 mod signals;
+#[cfg(feature = "sqs")]
+mod sqs;
 mod streams;
 mod tick;
 
@@ -97,5 +99,7 @@ pub use queue::{
 };
 pub use schedule::{Schedule, TickTime};
 pub use signals::SIGNALS;
+#[cfg(feature = "sqs")]
+pub use sqs::{SqsOptions, SqsQueue};
 pub use streams::{QueueOptions, StreamQueue};
 pub use tick::Ticker;

@@ -6,6 +6,8 @@
 //! The binary is `COORD_TEST_REDIS_BIN`, else `redis-server` or `valkey-server` on `PATH`, in
 //! `/usr/local/bin` or in `/usr/sbin`. A wrapper script must `exec` it.
 //!
+//! With the feature `sqs` there is `SqsServer`, which needs Node instead.
+//!
 //! With the feature `docker` and `COORD_TEST_DOCKER=1`, a machine without a binary runs
 //! [`RedisServer`] as a container. TLS, loading servers, replicas, [`Cluster`] and [`Sentinel`]
 //! are missing there, because a container shares neither files nor loopback addresses with the
@@ -23,6 +25,8 @@ mod process;
 mod redis;
 mod run;
 mod sentinel;
+#[cfg(feature = "sqs")]
+mod sqs;
 mod tls;
 
 pub use builder::RedisBuilder;
@@ -30,3 +34,5 @@ pub use cluster::Cluster;
 pub use monitor::Monitor;
 pub use redis::RedisServer;
 pub use sentinel::Sentinel;
+#[cfg(feature = "sqs")]
+pub use sqs::{Armed, SqsFault, SqsServer};
