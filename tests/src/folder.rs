@@ -29,7 +29,9 @@ pub(crate) fn beside_builds(name: &str) -> std::path::PathBuf {
         let parent = folder.parent();
         parent.is_some_and(|parent| parent.join("CACHEDIR.TAG").exists())
     });
-    let target = profile.and_then(Path::parent).expect("cargo marks its folder");
+    let target = profile
+        .and_then(Path::parent)
+        .expect("cargo marks its folder");
     let folder = target.join(name);
     fs::create_dir_all(&folder).expect("cargo's folder can be written");
     folder

@@ -103,8 +103,10 @@ where
         attempt += 1;
         if !passes || Instant::now() + delay >= until {
             return Err(if passes && again && error.kind() != ErrorKind::Timeout {
-                Error::timeout(format!("{doing}: an earlier attempt may have been executed"))
-                    .with_source(error)
+                Error::timeout(format!(
+                    "{doing}: an earlier attempt may have been executed"
+                ))
+                .with_source(error)
             } else {
                 error
             });

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{
-    BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry,
-    DeleteMessageBatchRequestEntry,
+    BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry,
 };
 use coord_core::{Error, ErrorKind, Result};
 use tokio::time::Instant;
@@ -71,7 +70,8 @@ impl Inner {
         place: Place,
         changes: Vec<Change>,
     ) -> Result<Vec<Changed>> {
-        self.change_by(&self.client, place, changes, self.limit()).await
+        self.change_by(&self.client, place, changes, self.limit())
+            .await
     }
 
     /// The same on connections that the caller's runtime does not hold up, in a time that leaves
@@ -82,7 +82,8 @@ impl Inner {
     ) -> Result<Vec<Changed>> {
         let limit = self.visibility.as_duration() / EXTENSIONS_PER_VISIBILITY;
         let limit = Limit::within(limit.min(self.options.deadline));
-        self.change_by(&self.apart, Place::Open, changes, limit).await
+        self.change_by(&self.apart, Place::Open, changes, limit)
+            .await
     }
 
     async fn change_by(
@@ -94,7 +95,15 @@ impl Inner {
     ) -> Result<Vec<Changed>> {
         let batches = changes.chunks(BATCH).map(|batch| {
             let (inner, client, batch) = (Arc::clone(self), client.clone(), batch.to_vec());
-            async move { Batch { client, place, limit }.run(&inner, batch).await }
+            async move {
+                Batch {
+                    client,
+                    place,
+                    limit,
+                }
+                .run(&inner, batch)
+                .await
+            }
         });
         let answers = together(batches.collect::<Vec<_>>()).await;
         let earlier = answers.iter().filter(|answer| answer.is_ok()).count();
@@ -118,12 +127,17 @@ impl Batch {
         loop {
             let open = changes.iter().enumerate().zip(&outcomes);
             let open = open.filter(|(_, outcome)| outcome.is_none());
-            let open: Vec<_> = open.map(|((position, change), _)| (position, change)).collect();
+            let open: Vec<_> = open
+                .map(|((position, change), _)| (position, change))
+                .collect();
             if open.is_empty() {
                 // All have one by now.
                 return Ok(outcomes.into_iter().flatten().collect());
             }
-            let Answer { said: failed, again } = self.ask(inner, &open).await?;
+            let Answer {
+                said: failed,
+                again,
+            } = self.ask(inner, &open).await?;
             let mut passing = None;
             for (position, _) in &open {
                 let failure = failed.iter().find(|one| one.id() == position.to_string());
@@ -233,7 +247,10 @@ mod tests {
 
     #[test]
     fn a_receipt_of_another_backend_is_invalid() {
-        assert_eq!(handle(&Receipt::new("id/AQEB/w==")).expect("ours"), "AQEB/w==");
+        assert_eq!(
+            handle(&Receipt::new("id/AQEB/w==")).expect("ours"),
+            "AQEB/w=="
+        );
         for foreign in ["", "AQEBw", "/", "id/", "/handle"] {
             assert!(handle(&Receipt::new(foreign)).is_err(), "{foreign}");
         }

@@ -112,7 +112,9 @@ impl Inner {
             return Err(error);
         }
         let sent = letters.len();
-        let deletions = letters.iter().map(|letter| Change::delete_by(&letter.handle));
+        let deletions = letters
+            .iter()
+            .map(|letter| Change::delete_by(&letter.handle));
         let deleted = self.change(Place::Dead, deletions.collect()).await;
         deleted.map_err(|error| self.after_earlier("replaying", error, sent))?;
         Ok(sent)

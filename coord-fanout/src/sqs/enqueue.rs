@@ -201,11 +201,14 @@ impl Inner {
 
 /// The failure that says most: what never passes before what may have happened before the rest.
 fn worst(failures: impl IntoIterator<Item = Option<Error>>) -> Option<Error> {
-    failures.into_iter().flatten().max_by_key(|error| match error.kind() {
-        ErrorKind::Unavailable => 0,
-        ErrorKind::Timeout => 1,
-        _ => 2,
-    })
+    failures
+        .into_iter()
+        .flatten()
+        .max_by_key(|error| match error.kind() {
+            ErrorKind::Unavailable => 0,
+            ErrorKind::Timeout => 1,
+            _ => 2,
+        })
 }
 
 #[cfg(test)]

@@ -120,11 +120,19 @@ mod tests {
         for (status, code, kind) in [
             (400, "RequestThrottled", ErrorKind::Unavailable),
             (403, "ExpiredToken", ErrorKind::Unavailable),
-            (400, "AWS.SimpleQueueService.OverLimit", ErrorKind::Unavailable),
+            (
+                400,
+                "AWS.SimpleQueueService.OverLimit",
+                ErrorKind::Unavailable,
+            ),
             (503, "without a code", ErrorKind::Unavailable),
             (500, "InternalFailure", ErrorKind::Timeout),
             (502, "without a code", ErrorKind::Timeout),
-            (400, "AWS.SimpleQueueService.NonExistentQueue", ErrorKind::Invalid),
+            (
+                400,
+                "AWS.SimpleQueueService.NonExistentQueue",
+                ErrorKind::Invalid,
+            ),
             (403, "AccessDenied", ErrorKind::Invalid),
             (400, "SomethingNew", ErrorKind::Invalid),
         ] {
@@ -141,7 +149,11 @@ mod tests {
 
     #[test]
     fn a_common_refusal_says_what_to_do() {
-        let text = refusal("receiving from a.fifo", 400, "com.amazonaws.sqs#QueueDoesNotExist");
+        let text = refusal(
+            "receiving from a.fifo",
+            400,
+            "com.amazonaws.sqs#QueueDoesNotExist",
+        );
 
         assert!(text.contains("create it"), "{text}");
     }

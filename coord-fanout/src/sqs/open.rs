@@ -115,7 +115,11 @@ mod tests {
         ]
         .map(|(name, value)| (name, value.to_owned()))
         .into();
-        attributes.extend(changed.iter().map(|(name, value)| (name.clone(), (*value).to_owned())));
+        attributes.extend(
+            changed
+                .iter()
+                .map(|(name, value)| (name.clone(), (*value).to_owned())),
+        );
         takes_messages("url", &attributes)?;
         moves_nothing("url", &attributes)?;
         visibility("url", &attributes)
@@ -138,7 +142,10 @@ mod tests {
             (QueueAttributeName::FifoQueue, "false"),
             (QueueAttributeName::MaximumMessageSize, "262144"),
             (QueueAttributeName::VisibilityTimeout, "1"),
-            (QueueAttributeName::RedrivePolicy, r#"{"maxReceiveCount":3}"#),
+            (
+                QueueAttributeName::RedrivePolicy,
+                r#"{"maxReceiveCount":3}"#,
+            ),
         ] {
             assert_eq!(refused(name.clone(), value), ErrorKind::Invalid, "{name}");
         }
@@ -151,7 +158,12 @@ mod tests {
         let url = "https://sqs.eu-central-1.amazonaws.com/123456789012/reminders.fifo";
 
         assert_eq!(name(url).expect("a FIFO queue").as_str(), "reminders.fifo");
-        for url in ["", "reminders.fifo/", "https://host/1/reminders", "https://host/.fifo"] {
+        for url in [
+            "",
+            "reminders.fifo/",
+            "https://host/1/reminders",
+            "https://host/.fifo",
+        ] {
             assert_eq!(name(url).expect_err(url).kind(), ErrorKind::Invalid);
         }
     }

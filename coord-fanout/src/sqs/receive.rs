@@ -156,7 +156,9 @@ impl Inner {
                 deliveries.push(delivery);
             }
         }
-        let orders = hopeless.iter().map(|(delivery, fate)| (delivery, fate.clone()));
+        let orders = hopeless
+            .iter()
+            .map(|(delivery, fate)| (delivery, fate.clone()));
         match self.carry_out(orders.collect()).await {
             // What could not be given up now comes back; what can be handed out is.
             Err(error) if deliveries.is_empty() => Err(error),

@@ -128,7 +128,8 @@ impl Inner {
         let mut unknown: Vec<_> = {
             let held = self.held();
             let unknown = |order: &&mut Order<'_>| {
-                order.outcome.is_none() && held.whose(&order.delivery.receipt, now) == Whose::Unknown
+                order.outcome.is_none()
+                    && held.whose(&order.delivery.receipt, now) == Whose::Unknown
             };
             orders.iter_mut().filter(unknown).collect()
         };
@@ -250,7 +251,11 @@ impl Inner {
 
 /// Told before, it may be that call that settled it.
 fn not_ours(was_told: bool) -> Settled {
-    if was_told { Settled::Gone } else { Settled::Lost }
+    if was_told {
+        Settled::Gone
+    } else {
+        Settled::Lost
+    }
 }
 
 /// "Nothing happened" is not true of a whole call when some of its parts were done.

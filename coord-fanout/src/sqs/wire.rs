@@ -100,7 +100,10 @@ impl Outgoing {
         letter.attribute(ATTEMPTS, number(attempts));
         let reason = &reason[..reason.floor_char_boundary(REASON_BYTES)];
         if !reason.is_empty() {
-            letter.attribute(REASON, text(&reason.replace(|one| !is_plain(one), "\u{fffd}")));
+            letter.attribute(
+                REASON,
+                text(&reason.replace(|one| !is_plain(one), "\u{fffd}")),
+            );
         }
         letter
     }
@@ -217,7 +220,10 @@ fn ours(received: &Received) -> Option<Message> {
 
 /// Somebody else's message under the id that SQS gave it.
 fn foreign(id: &str, received: &Received) -> Result<Message> {
-    Ok(Message::new(Name::new(id)?, received.body().unwrap_or_default()))
+    Ok(Message::new(
+        Name::new(id)?,
+        received.body().unwrap_or_default(),
+    ))
 }
 
 fn read_name(received: &Received, key: &str) -> Option<Result<Name>> {
@@ -239,7 +245,10 @@ fn name(name: &Name) -> MessageAttributeValue {
 }
 
 fn text(text: &str) -> MessageAttributeValue {
-    value("String").string_value(text).build().expect("it has a type")
+    value("String")
+        .string_value(text)
+        .build()
+        .expect("it has a type")
 }
 
 fn number(number: u32) -> MessageAttributeValue {

@@ -141,8 +141,11 @@ pub enum SqsFault<'a> {
     Answer(u16, &'a str),
     /// Those entries of the batch that contain a text fail; the others are executed.
     Fail {
+        /// That text.
         entry: &'a str,
+        /// Why they fail.
         code: &'a str,
+        /// Whether they would fail again.
         sender_fault: bool,
     },
 }
@@ -217,7 +220,10 @@ fn install() -> Result<PathBuf, Missing> {
     if !node.as_deref().is_ok_and(is_new_enough) {
         let (major, minor) = NODE;
         let found = node.unwrap_or_else(|error| error);
-        let remedy = format!("install Node {major}.{minor} or newer, with npm ({})", found.trim());
+        let remedy = format!(
+            "install Node {major}.{minor} or newer, with npm ({})",
+            found.trim()
+        );
         return Err(Missing::new("Node", remedy));
     }
     // One installation at a time, whichever process begins.
