@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_sqs::Client;
-use coord_core::{Name, Result, Ttl};
+use coord_core::{Error, ErrorKind, Name, Result, Ttl};
 use tokio::time::Instant;
 
 use crate::queue::{
@@ -87,8 +87,10 @@ enum Place {
 /// - **Messages wait for as long as the queue keeps them** (`MessageRetentionPeriod`, four days by
 ///   default, 14 at most), dead letters as long as theirs does.
 /// - **[`Depth`] is roughly right**, has no lag and counts what waits for its group or its retry as
-///   ready or in flight. Alarm on CloudWatch's `ApproximateAgeOfOldestMessage` instead of
+///   ready or in flight. Alarm on `ApproximateAgeOfOldestMessage`, which AWS measures, instead of
 ///   `fanout.queue.lag`, which is reported for an empty queue only.
+/// - **A message that SQS refuses for good** ends its `enqueue` as `Invalid`. Nothing of its group
+///   is sent behind it; other messages of the call may be in the queue.
 /// - [`Settled::Lost`] is also said of what is gone, unless a call of this process that found no
 ///   answer may have settled it. `fanout.queue.reclaimed` and `fanout.queue.duplicate` are never
 ///   emitted, since SQS does not tell.
@@ -195,9 +197,18 @@ impl Inner {
 
     /// How long a delivery that is kept from others for `visibility` from `sent` on is valid:
     /// shorter by a margin for the drift of two clocks.
-    fn valid_until(&self, sent: Instant, visibility: Duration) -> Instant {
+    fn valid_until(sent: Instant, visibility: Duration) -> Instant {
         let drift = visibility / 100 + Duration::from_millis(2);
         sent + visibility.saturating_sub(drift)
+    }
+
+    /// "Nothing happened" is not true of a whole call when some of its parts were done.
+    fn after_earlier(&self, doing: &str, error: Error, earlier: usize) -> Error {
+        if earlier == 0 || error.kind() != ErrorKind::Unavailable {
+            return error;
+        }
+        let what = format!("{doing} in {}: some of it may be done", self.name);
+        Error::timeout(what).with_source(error)
     }
 }
 

@@ -139,7 +139,7 @@ impl Batch {
                 again,
             } = self.ask(inner, &open).await?;
             let mut passing = None;
-            for (position, _) in &open {
+            for (position, change) in &open {
                 let failure = failed.iter().find(|one| one.id() == position.to_string());
                 outcomes[*position] = match failure {
                     None => Some(Changed::Done),
@@ -147,8 +147,8 @@ impl Batch {
                         passing = Some(one.code().to_owned());
                         None
                     }
-                    // An attempt without an answer did it, since it was ours until then.
-                    Some(_) if again => Some(Changed::Done),
+                    // An attempt without an answer let go of it, and so ended the handle.
+                    Some(_) if again && change.to == To::Kept(0) => Some(Changed::Done),
                     Some(_) => Some(Changed::NotOurs),
                 };
             }

@@ -14,6 +14,9 @@ use super::{BATCH, Inner, Place};
 use crate::queue::{Delivery, Receipt};
 use crate::signals::Burial;
 
+/// Most messages of one receive: more would have aged before the last of them is there.
+const MOST: usize = 128;
+
 /// The longest wait of one receive, so that every duration may be asked for.
 const LONGEST_WAIT: Duration = Duration::from_hours(24);
 
@@ -37,7 +40,7 @@ impl Inner {
         max: usize,
         wait: Duration,
     ) -> Result<Vec<Delivery>> {
-        let (max, until) = (max.max(1), Instant::now() + wait.min(LONGEST_WAIT));
+        let (max, until) = (max.clamp(1, MOST), Instant::now() + wait.min(LONGEST_WAIT));
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let first = self.take(self.most().min(max), self.wait(left)).await?;
@@ -134,7 +137,7 @@ impl Inner {
         self: &Arc<Self>,
         (incoming, sent): (Vec<Incoming>, Instant),
     ) -> Result<Vec<Delivery>> {
-        let valid_until = self.valid_until(sent, self.visibility.as_duration());
+        let valid_until = Self::valid_until(sent, self.visibility.as_duration());
         let (mut deliveries, mut hopeless) = (Vec::new(), Vec::new());
         for one in incoming {
             let receipt = Receipt::new(format!("{}/{}", one.id, one.handle));

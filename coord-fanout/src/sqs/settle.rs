@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use coord_core::Result;
 use coord_core::signals::Detail;
-use coord_core::{Error, Result};
 use tokio::time::Instant;
 
 use super::change::{Change, Changed, handle, message_id};
@@ -93,12 +93,7 @@ impl Inner {
         let deleted = self.tell(&mut orders, |fate| !matches!(fate, Fate::Back(_)));
         let deleted = deleted.await;
         let before = usize::from(deleted.as_ref().is_ok_and(|count| *count > 0));
-        let returned = {
-            // An extension that is under way would make the delay longer or shorter.
-            let _alone = self.changing.lock().await;
-            let returned = self.tell(&mut orders, |fate| matches!(fate, Fate::Back(_)));
-            returned.await
-        };
+        let returned = self.give_back(&mut orders).await;
         let after = usize::from(returned.as_ref().is_ok_and(|count| *count > 0));
         deleted.map_err(|error| self.after_earlier("settling", error, after))?;
         returned.map_err(|error| self.after_earlier("settling", error, before))?;
@@ -198,6 +193,16 @@ impl Inner {
         Ok(changed.len())
     }
 
+    async fn give_back(self: &Arc<Self>, orders: &mut [Order<'_>]) -> Result<usize> {
+        let concerned = |fate: &Fate| matches!(fate, Fate::Back(_));
+        if !orders.iter().any(|order| concerned(&order.fate)) {
+            return Ok(0);
+        }
+        // An extension that is under way would make the delay longer or shorter.
+        let _alone = self.changing.lock().await;
+        self.tell(orders, concerned).await
+    }
+
     fn report(&self, order: &Order<'_>) {
         let Fate::Dead { cause, reason, .. } = &order.fate else {
             return;
@@ -240,7 +245,7 @@ impl Inner {
         for ((position, receipt, seconds), changed) in asked.into_iter().zip(changed) {
             if changed == Changed::Done && seconds > 0 {
                 let seconds = Duration::from_secs(u64::from(seconds.unsigned_abs()));
-                let valid_until = self.valid_until(now, seconds);
+                let valid_until = Self::valid_until(now, seconds);
                 self.held().extended(receipt, valid_until);
                 ends[position] = Some(valid_until);
             }
@@ -255,17 +260,6 @@ fn not_ours(was_told: bool) -> Settled {
         Settled::Gone
     } else {
         Settled::Lost
-    }
-}
-
-/// "Nothing happened" is not true of a whole call when some of its parts were done.
-impl Inner {
-    pub(super) fn after_earlier(&self, doing: &str, error: Error, earlier: usize) -> Error {
-        if earlier == 0 || error.kind() != coord_core::ErrorKind::Unavailable {
-            return error;
-        }
-        let what = format!("{doing} in {}: some of it may be done", self.name);
-        Error::timeout(what).with_source(error)
     }
 }
 

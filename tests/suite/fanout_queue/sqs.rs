@@ -1,5 +1,6 @@
 //! The queue on Amazon SQS, against an emulator: what every backend does, and what goes wrong.
 
+mod busy;
 mod faults;
 mod opening;
 
