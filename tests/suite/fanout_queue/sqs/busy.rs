@@ -14,11 +14,11 @@ use crate::fanout_queue::{enqueue, ids, message, receive};
 const VISIBILITY: Duration = Duration::from_secs(2);
 
 /// What somebody else gets from the queue until `over` is set, on a runtime of its own.
-fn others(pair: Pair, over: &AtomicBool) -> Vec<String> {
+fn others(pair: &Pair, over: &AtomicBool) -> Vec<String> {
     let runtime = tokio::runtime::Runtime::new().expect("room for a thread");
     runtime.block_on(async {
         let sqs = Sqs::start().await.expect("it runs already");
-        let queue = sqs.open(&pair, SqsOptions::default()).await;
+        let queue = sqs.open(pair, SqsOptions::default()).await;
         let mut taken = Vec::new();
         while !over.load(Ordering::SeqCst) {
             let deliveries = receive(&queue, 1, Duration::from_secs(1)).await;
@@ -39,7 +39,7 @@ async fn a_handler_that_blocks_its_runtime_keeps_its_delivery() {
     let until = Arc::clone(&over);
     let thief = std::thread::spawn(move || {
         start.recv().expect("the handler starts");
-        others(pair, &until)
+        others(&pair, &until)
     });
 
     let shared = (Arc::clone(&over), Arc::clone(&handled));
