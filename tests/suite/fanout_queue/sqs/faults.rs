@@ -270,7 +270,8 @@ async fn a_dead_letter_whose_move_was_interrupted_is_there_once() {
 
     assert_eq!(settled.expect("moved"), [Settled::DeadLettered]);
     assert_eq!(faulty.reasons().await, ["broken"]);
-    assert_eq!(faulty.open_messages().await, 0);
+    let depth = faulty.queue.depth().await.expect("the queue is there");
+    assert_eq!((depth.open(), depth.dead), (0, 1));
 }
 
 #[tokio::test]
