@@ -77,6 +77,7 @@
 //! | [`Ticker`] | runs jobs for tenants, on every instance |
 //! | [`Queue`], [`Message`], [`Enqueued`] | the port: what every queue does |
 //! | [`StreamQueue`], [`QueueOptions`] | the queue on Redis Streams |
+//! | `SqsQueue`, `SqsOptions` | the queue on Amazon SQS, with the feature `sqs` |
 //! | [`Consumer`], [`Delivery`], [`Failure`] | handles messages, on every instance |
 //! | [`Verdict`], [`Settled`], [`Receipt`] | what a consumer tells the queue, and what comes of it |
 //! | [`Depth`], [`DeadLetter`] | what is in a queue, and what failed for good |
@@ -86,6 +87,8 @@ mod job;
 mod queue;
 mod schedule;
 mod signals;
+#[cfg(feature = "sqs")]
+mod sqs;
 mod streams;
 mod tick;
 
@@ -97,5 +100,7 @@ pub use queue::{
 };
 pub use schedule::{Schedule, TickTime};
 pub use signals::SIGNALS;
+#[cfg(feature = "sqs")]
+pub use sqs::{SqsOptions, SqsQueue};
 pub use streams::{QueueOptions, StreamQueue};
 pub use tick::Ticker;

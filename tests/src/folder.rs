@@ -20,6 +20,23 @@ pub(crate) fn new() -> TempDir {
     folder.expect("the folder for temporary files can be written")
 }
 
+/// A folder beside what cargo builds, which stays there for later runs.
+#[cfg(feature = "sqs")]
+pub(crate) fn beside_builds(name: &str) -> std::path::PathBuf {
+    let program = std::env::current_exe().expect("a running program has a path");
+    // Tests lie in target/PROFILE/deps, binaries in target/PROFILE.
+    let profile = program.ancestors().find(|folder| {
+        let parent = folder.parent();
+        parent.is_some_and(|parent| parent.join("CACHEDIR.TAG").exists())
+    });
+    let target = profile
+        .and_then(Path::parent)
+        .expect("cargo marks its folder");
+    let folder = target.join(name);
+    fs::create_dir_all(&folder).expect("cargo's folder can be written");
+    folder
+}
+
 /// The folder of this process, which nothing drops at its end.
 struct Root {
     folder: TempDir,

@@ -6,6 +6,8 @@
 //! The binary is `COORD_TEST_REDIS_BIN`, else `redis-server` or `valkey-server` on `PATH`, in
 //! `/usr/local/bin` or in `/usr/sbin`. A wrapper script must `exec` it.
 //!
+//! With the feature `sqs` there is `SqsServer`, which needs Node instead.
+//!
 //! With the feature `docker` and `COORD_TEST_DOCKER=1`, a [`RedisServer`] is a container. TLS,
 //! loading servers, replicas, [`Cluster`] and [`Sentinel`] still take a binary and are missing
 //! without one, because a container shares neither files nor loopback addresses with the test. Nor
@@ -24,6 +26,8 @@ mod process;
 mod redis;
 mod run;
 mod sentinel;
+#[cfg(feature = "sqs")]
+mod sqs;
 mod tls;
 
 pub use binary::since;
@@ -33,3 +37,5 @@ pub use deployment::Deployment;
 pub use monitor::Monitor;
 pub use redis::RedisServer;
 pub use sentinel::Sentinel;
+#[cfg(feature = "sqs")]
+pub use sqs::{Armed, SqsFault, SqsServer};

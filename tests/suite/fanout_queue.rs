@@ -7,6 +7,8 @@ mod faults;
 mod limits;
 mod nodes;
 mod signals;
+#[cfg(feature = "sqs")]
+mod sqs;
 
 use std::num::NonZeroU32;
 use std::time::Duration;

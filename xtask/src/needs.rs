@@ -1,6 +1,7 @@
 //! What the tests need, and how it is provided.
 
 mod redis;
+mod sqs;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -28,10 +29,16 @@ struct Need {
 }
 
 /// Everything the tests need.
-const NEEDS: &[Need] = &[Need {
-    provide: redis::provide,
-    variables: redis::VARIABLES,
-}];
+const NEEDS: &[Need] = &[
+    Need {
+        provide: redis::provide,
+        variables: redis::VARIABLES,
+    },
+    Need {
+        provide: sqs::provide,
+        variables: &[],
+    },
+];
 
 /// What was found or started. The servers in it live as long as it does.
 #[derive(Default)]

@@ -38,6 +38,10 @@ fn emit(queue: &impl Queue, depth: &Depth) {
         }
         .emit();
     }
+    if depth.lag.is_none() && depth.ready > 0 {
+        // A backend that cannot tell; zero would say that all is well.
+        return;
+    }
     Signal::QueueLag {
         lag_ms: depth.lag.unwrap_or_default(),
         queue: queue.name().clone(),

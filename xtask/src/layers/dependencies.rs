@@ -54,6 +54,13 @@ const RESERVATIONS: &[Reservation] = &[
         instead: "use what coord-redis offers, or add there what is missing",
     },
     Reservation {
+        crates: &["aws-sdk-sqs"],
+        owner: "coord-fanout",
+        // It creates the queues that the tests use, and puts into them what is not ours.
+        exempt: &["coord-tests"],
+        instead: "use the queue of coord-fanout",
+    },
+    Reservation {
         crates: &["tracing", "metrics", "log"],
         owner: "coord-core",
         // Neither is shipped, so neither can send an operator an undeclared signal: the tests
