@@ -11,12 +11,14 @@ use coord_core::{Backoff, Channel, Env, Error, ErrorKind, Key, KeySpace, Pattern
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::command::{Command, Receipt, Reply, slot_of};
+use crate::command::{Command, Receipt, Reply, scanned_slot, slot_of};
 use crate::config::Config;
 use crate::lane::Lane;
+use crate::link::Link;
 use crate::server::Server;
 use crate::signals::{Kept, Purpose, SIGNALS, Signal};
 use crate::subscriber::{Subscriber, Subscription};
+use crate::tracking::{Change, Tracker, Tracking};
 use crate::upkeep::Upkeep;
 
 /// Between two attempts to settle what became of a command.
@@ -30,7 +32,8 @@ const SCAN_COUNT: u32 = 1000;
 /// Clones share its connections, which are separated by purpose: **command** connections carry
 /// all calls, pipelined, and never subscribe; **upkeep** has a thread and a connection of its own
 /// for renewals and releases, so that they go on while the caller's runtime is busy; one
-/// **subscriber** carries all subscriptions of the process; the **blocking** pool (feature
+/// **subscriber** carries all subscriptions of the process, and one **tracking** connection the news
+/// of changed keys; the **blocking** pool (feature
 /// `blocking`) takes the calls that occupy a connection. Each is supervised: reconnected by
 /// failure, for ever, with capped and jittered backoff.
 #[derive(Clone)]
@@ -42,6 +45,7 @@ struct Inner {
     command: Lane,
     apart: Lane,
     subscriber: OnceLock<Subscriber>,
+    tracker: OnceLock<Tracker>,
     #[cfg(feature = "blocking")]
     pools: crate::blocking::Pools,
     /// Weak, since what is shared has the client in turn.
@@ -80,6 +84,7 @@ impl Redis {
             command,
             apart,
             subscriber: OnceLock::new(),
+            tracker: OnceLock::new(),
             shared: Mutex::default(),
             upkeep,
         })))
@@ -250,20 +255,15 @@ impl Redis {
     /// # Cancel safety
     /// Safe: it only reads.
     pub async fn scan(&self, pattern: &Pattern) -> Result<Vec<String>> {
-        let first = Command::new("SCAN").idempotent();
+        let scan = Command::new("SCAN").idempotent();
         let mut keys = Vec::new();
-        let deadline = || Instant::now() + self.0.config.deadline;
-        for link in self.0.command.links(&first, deadline()).await? {
+        let deadline = Instant::now() + self.0.config.deadline;
+        for link in self.0.command.links(&scan, deadline).await? {
             let mut cursor = "0".to_owned();
             loop {
-                let step = first.clone().arg(&cursor).arg("MATCH").pattern(pattern);
-                let step = step.arg("COUNT").arg(SCAN_COUNT);
-                let reply = self.0.command.run_on(&link, &step, deadline()).await?;
-                let [next, found] = reply.array()?;
-                for key in found.list()? {
-                    keys.push(key.text()?);
-                }
-                cursor = next.text()?;
+                let (next, found) = self.scan_step(&link, pattern, &cursor).await?;
+                keys.extend(found);
+                cursor = next;
                 if cursor == "0" {
                     break;
                 }
@@ -274,8 +274,9 @@ impl Redis {
         Ok(keys)
     }
 
-    /// Removes all keys that match `pattern`, one at a time, and says how many; a key that comes
-    /// meanwhile may stay.
+    /// Removes all keys that match `pattern`, and says how many; a key that comes meanwhile may
+    /// stay. It goes in steps of some thousand keys, one call for the keys of a step (of a slot of
+    /// a cluster), so that the server is never blocked for longer.
     ///
     /// # Errors
     /// As [`run`](Self::run); what was removed before the error is gone.
@@ -283,12 +284,53 @@ impl Redis {
     /// # Cancel safety
     /// Safe: some keys may be left, and another call removes them.
     pub async fn remove(&self, pattern: &Pattern) -> Result<u64> {
+        let scan = Command::new("SCAN").idempotent();
         let mut removed = 0;
-        for key in self.scan(pattern).await? {
-            let unlink = Command::new("UNLINK").scanned(&key).idempotent();
-            removed += u64::try_from(self.run(&unlink).await?.int()?).unwrap_or(0);
+        let deadline = Instant::now() + self.0.config.deadline;
+        for link in self.0.command.links(&scan, deadline).await? {
+            let mut cursor = "0".to_owned();
+            loop {
+                let (next, found) = self.scan_step(&link, pattern, &cursor).await?;
+                for unlink in self.unlinking(found) {
+                    removed += u64::try_from(self.run(&unlink).await?.int()?).unwrap_or(0);
+                }
+                cursor = next;
+                if cursor == "0" {
+                    break;
+                }
+            }
         }
         Ok(removed)
+    }
+
+    /// One step of a scan of one master: the next cursor, and what was found.
+    async fn scan_step(
+        &self,
+        link: &Link,
+        pattern: &Pattern,
+        cursor: &str,
+    ) -> Result<(String, Vec<String>)> {
+        let step = Command::new("SCAN").idempotent().arg(cursor);
+        let step = step.arg("MATCH").pattern(pattern);
+        let step = step.arg("COUNT").arg(SCAN_COUNT);
+        let deadline = Instant::now() + self.0.config.deadline;
+        let reply = self.0.command.run_on(link, &step, deadline).await?;
+        let [next, found] = reply.array()?;
+        let found = found.list()?.into_iter().map(Reply::text);
+        Ok((next.text()?, found.collect::<Result<_>>()?))
+    }
+
+    /// The calls that remove `found`: one, or on a cluster one a slot.
+    fn unlinking(&self, found: Vec<String>) -> Vec<Command> {
+        let mut calls = HashMap::new();
+        for key in found {
+            let slot = self.is_cluster().then(|| scanned_slot(&key));
+            let call = calls
+                .remove(&slot)
+                .unwrap_or_else(|| Command::new("UNLINK").idempotent());
+            calls.insert(slot, call.scanned(&key));
+        }
+        calls.into_values().collect()
     }
 
     /// Subscribes to `channel`, and returns once the server has confirmed it.
@@ -313,6 +355,24 @@ impl Redis {
                     "subscribing to {channel}: not confirmed within the deadline"
                 )))
             })
+    }
+
+    /// Has `changed` told of every change of the keys that match `pattern`, whoever makes it, from
+    /// [`Change::Begun`] on, until the returned value is dropped.
+    ///
+    /// It runs on the upkeep thread, so it must be quick. All that is tracked by this client
+    /// shares one connection to each master, which carries no commands (`CLIENT TRACKING` in
+    /// broadcasting mode). Patterns that are tracked at the same time must not include each other.
+    pub fn track(
+        &self,
+        pattern: &Pattern,
+        changed: impl Fn(Change<'_>) + Send + 'static,
+    ) -> Tracking {
+        let tracker = self
+            .0
+            .tracker
+            .get_or_init(|| Tracker::start(&self.0.config, &self.0.apart, self.0.upkeep.runtime()));
+        tracker.track(pattern, Box::new(changed))
     }
 
     /// The command that publishes to what [`subscribe`](Self::subscribe) subscribed to, for use
@@ -379,6 +439,9 @@ impl Redis {
         self.0.upkeep.close();
         if let Some(subscriber) = self.0.subscriber.get() {
             subscriber.close();
+        }
+        if let Some(tracker) = self.0.tracker.get() {
+            tracker.close();
         }
         self.0.command.close();
         self.0.apart.close();
