@@ -119,22 +119,27 @@ impl<T> Lead<T> {
         Seat(self.sender.subscribe())
     }
 
-    /// Ends the flight.
+    /// Ends the flight. Whoever comes from now on begins another one.
     pub(crate) fn land(self, outcome: Outcome<T>, was_loaded: bool) {
+        self.leave();
         self.sender.send_replace(Some(Landed {
             outcome,
             was_loaded,
         }));
     }
-}
 
-impl<T> Drop for Lead<T> {
-    fn drop(&mut self) {
+    fn leave(&self) {
         let mut table = table(&self.table);
         let is_ours = |flight: &Flight<T>| flight.id == self.id;
         if table.flights.get(&self.name).is_some_and(is_ours) {
             table.flights.remove(&self.name);
         }
+    }
+}
+
+impl<T> Drop for Lead<T> {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 
