@@ -16,6 +16,7 @@ use crate::entry::{Entries, Seen};
 use crate::error::LoadError;
 use crate::flight::{Entered, Flights, Landed};
 use crate::load::{self, Load, Work};
+use crate::near::Held;
 use crate::options::CacheOptions;
 use crate::refresh::Refreshing;
 use crate::scripts::{self, KIND};
@@ -107,8 +108,8 @@ impl<T: Send + Sync + 'static> Cache<T> {
     /// # Cancel safety
     /// Safe: it only reads.
     pub async fn get(&self, name: &Name) -> Result<Option<Arc<T>>> {
-        if let Some(value) = self.near(name) {
-            return Ok(value);
+        if let Some(held) = self.near(name) {
+            return Ok(held.value);
         }
         Ok(self
             .get_all(std::slice::from_ref(name))
@@ -125,7 +126,10 @@ impl<T: Send + Sync + 'static> Cache<T> {
     /// # Cancel safety
     /// Safe: it only reads.
     pub async fn get_many(&self, names: &[Name]) -> Result<Vec<Option<Arc<T>>>> {
-        let mut values: Vec<_> = names.iter().map(|name| self.near(name)).collect();
+        let mut values: Vec<_> = names
+            .iter()
+            .map(|name| self.near(name).map(|held| held.value))
+            .collect();
         let far = |index: &usize| values[*index].is_none();
         let far: Vec<usize> = (0..names.len()).filter(far).collect();
         let asked: Vec<_> = far.iter().map(|index| names[*index].clone()).collect();
@@ -135,7 +139,7 @@ impl<T: Send + Sync + 'static> Cache<T> {
         Ok(values.into_iter().map(Option::flatten).collect())
     }
 
-    fn near(&self, name: &Name) -> Option<Option<Arc<T>>> {
+    fn near(&self, name: &Name) -> Option<Held<T>> {
         self.0.entries.near.as_ref()?.get(name)
     }
 
@@ -174,8 +178,8 @@ impl<T: Send + Sync + 'static> Cache<T> {
         V: Into<Option<T>>,
         E: Into<Box<dyn StdError + Send + Sync>>,
     {
-        if let Some(value) = self.near(name) {
-            return Ok(value);
+        if let Some(held) = self.near(name) {
+            return Ok(held.value);
         }
         let lead = match self.0.flights.enter(name) {
             Entered::Joins(seat) => return self.joined(name, seat.landed().await),

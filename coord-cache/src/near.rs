@@ -42,8 +42,9 @@ struct Kept<T> {
     untold: AtomicU64,
 }
 
-struct Held<T> {
-    value: Option<Arc<T>>,
+/// What is kept; without a value, that there is none.
+pub(crate) struct Held<T> {
+    pub(crate) value: Option<Arc<T>>,
     until: Instant,
 }
 
@@ -100,7 +101,7 @@ impl<T: Send + Sync + 'static> Near<T> {
     }
 
     /// The value, or that there is none, if that is kept and still true.
-    pub(crate) fn get(&self, name: &Name) -> Option<Option<Arc<T>>> {
+    pub(crate) fn get(&self, name: &Name) -> Option<Held<T>> {
         let held = self.kept.values.get(name)?;
         if !self.kept.live.load(Ordering::Acquire) || held.until <= Instant::now() {
             return None;
@@ -108,7 +109,7 @@ impl<T: Send + Sync + 'static> Near<T> {
         if self.kept.untold.fetch_add(1, Ordering::Relaxed) + 1 >= BATCH {
             self.tell_hits();
         }
-        Some(held.value)
+        Some(held)
     }
 
     /// To be taken before the entry is asked for.

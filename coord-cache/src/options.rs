@@ -139,7 +139,7 @@ impl CacheOptions {
     /// # Errors
     /// `Invalid` below 1 ms or above an hour.
     pub fn load_timeout(mut self, timeout: Duration) -> Result<Self> {
-        if timeout < Duration::from_millis(1) || timeout > Duration::from_secs(60 * 60) {
+        if timeout < Duration::from_millis(1) || timeout > Duration::from_hours(1) {
             let message = format!("a load timeout of {timeout:?} is not in 1 ms to 1 h");
             return Err(Error::invalid(message));
         }

@@ -75,14 +75,11 @@ async fn refresh<T: Send + Sync + 'static>(turn: &Turn<T>, head: &Head, load: Lo
         // Somebody else loads it, or Redis is away: then a later reader has it loaded.
         Ok(_) | Err(_) => return,
     }
-    match load::load(entries, &key, load).await {
-        Ok((value, took)) => {
-            load::store(entries, &key, (head, &mark), (value.as_ref(), took)).await;
-        }
-        Err(_) => {
-            let rest = scripts::shorten_mark(&key, REST_MS);
-            // Otherwise the mark ends by its own TTL.
-            _ = entries.redis.run(&rest).await;
-        }
+    if let Ok((value, took)) = load::load(entries, &key, load).await {
+        load::store(entries, &key, (head, &mark), (value.as_ref(), took)).await;
+    } else {
+        let rest = scripts::shorten_mark(&key, REST_MS);
+        // Otherwise the mark ends by its own TTL.
+        _ = entries.redis.run(&rest).await;
     }
 }

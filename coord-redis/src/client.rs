@@ -11,10 +11,9 @@ use coord_core::{Backoff, Channel, Env, Error, ErrorKind, Key, KeySpace, Pattern
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::command::{Command, Receipt, Reply, scanned_slot, slot_of};
+use crate::command::{Command, Receipt, Reply, slot_of};
 use crate::config::Config;
 use crate::lane::Lane;
-use crate::link::Link;
 use crate::server::Server;
 use crate::signals::{Kept, Purpose, SIGNALS, Signal};
 use crate::subscriber::{Subscriber, Subscription};
@@ -23,9 +22,6 @@ use crate::upkeep::Upkeep;
 
 /// Between two attempts to settle what became of a command.
 const SETTLE: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
-
-/// Keys asked for in one step of a scan: a few hundred microseconds of the server's time.
-const SCAN_COUNT: u32 = 1000;
 
 /// A client of one Redis: a server, a master behind sentinels, or a cluster.
 ///
@@ -37,12 +33,12 @@ const SCAN_COUNT: u32 = 1000;
 /// `blocking`) takes the calls that occupy a connection. Each is supervised: reconnected by
 /// failure, for ever, with capped and jittered backoff.
 #[derive(Clone)]
-pub struct Redis(Arc<Inner>);
+pub struct Redis(pub(crate) Arc<Inner>);
 
-struct Inner {
-    config: Arc<Config>,
+pub(crate) struct Inner {
+    pub(crate) config: Arc<Config>,
     server: Server,
-    command: Lane,
+    pub(crate) command: Lane,
     apart: Lane,
     subscriber: OnceLock<Subscriber>,
     tracker: OnceLock<Tracker>,
@@ -244,93 +240,6 @@ impl Redis {
             .command
             .run_behind(undo.clone(), receipt, deadline)
             .await
-    }
-
-    /// All keys that match `pattern`, in no order; a key that comes or goes meanwhile may be
-    /// missing or there. The server is never blocked for longer than one step.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    ///
-    /// # Cancel safety
-    /// Safe: it only reads.
-    pub async fn scan(&self, pattern: &Pattern) -> Result<Vec<String>> {
-        let scan = Command::new("SCAN").idempotent();
-        let mut keys = Vec::new();
-        let deadline = Instant::now() + self.0.config.deadline;
-        for link in self.0.command.links(&scan, deadline).await? {
-            let mut cursor = "0".to_owned();
-            loop {
-                let (next, found) = self.scan_step(&link, pattern, &cursor).await?;
-                keys.extend(found);
-                cursor = next;
-                if cursor == "0" {
-                    break;
-                }
-            }
-        }
-        keys.sort_unstable();
-        keys.dedup();
-        Ok(keys)
-    }
-
-    /// Removes all keys that match `pattern`, and says how many; a key that comes meanwhile may
-    /// stay. It goes in steps of some thousand keys, one call for the keys of a step (of a slot of
-    /// a cluster), so that the server is never blocked for longer.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run); what was removed before the error is gone.
-    ///
-    /// # Cancel safety
-    /// Safe: some keys may be left, and another call removes them.
-    pub async fn remove(&self, pattern: &Pattern) -> Result<u64> {
-        let scan = Command::new("SCAN").idempotent();
-        let mut removed = 0;
-        let deadline = Instant::now() + self.0.config.deadline;
-        for link in self.0.command.links(&scan, deadline).await? {
-            let mut cursor = "0".to_owned();
-            loop {
-                let (next, found) = self.scan_step(&link, pattern, &cursor).await?;
-                for unlink in self.unlinking(found) {
-                    removed += u64::try_from(self.run(&unlink).await?.int()?).unwrap_or(0);
-                }
-                cursor = next;
-                if cursor == "0" {
-                    break;
-                }
-            }
-        }
-        Ok(removed)
-    }
-
-    /// One step of a scan of one master: the next cursor, and what was found.
-    async fn scan_step(
-        &self,
-        link: &Link,
-        pattern: &Pattern,
-        cursor: &str,
-    ) -> Result<(String, Vec<String>)> {
-        let step = Command::new("SCAN").idempotent().arg(cursor);
-        let step = step.arg("MATCH").pattern(pattern);
-        let step = step.arg("COUNT").arg(SCAN_COUNT);
-        let deadline = Instant::now() + self.0.config.deadline;
-        let reply = self.0.command.run_on(link, &step, deadline).await?;
-        let [next, found] = reply.array()?;
-        let found = found.list()?.into_iter().map(Reply::text);
-        Ok((next.text()?, found.collect::<Result<_>>()?))
-    }
-
-    /// The calls that remove `found`: one, or on a cluster one a slot.
-    fn unlinking(&self, found: Vec<String>) -> Vec<Command> {
-        let mut calls = HashMap::new();
-        for key in found {
-            let slot = self.is_cluster().then(|| scanned_slot(&key));
-            let call = calls
-                .remove(&slot)
-                .unwrap_or_else(|| Command::new("UNLINK").idempotent());
-            calls.insert(slot, call.scanned(&key));
-        }
-        calls.into_values().collect()
     }
 
     /// Subscribes to `channel`, and returns once the server has confirmed it.

@@ -58,6 +58,7 @@ mod error;
 mod feed;
 mod lane;
 mod link;
+mod scan;
 mod script;
 mod server;
 mod signals;

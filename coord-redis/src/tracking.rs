@@ -202,11 +202,7 @@ impl Desk {
         let places: HashSet<Place> = match self.lane.cluster() {
             _ if self.entries.is_empty() => HashSet::new(),
             None => HashSet::from([None]),
-            Some(cluster) => cluster
-                .owners()
-                .into_iter()
-                .filter(Place::is_some)
-                .collect(),
+            Some(cluster) => cluster.owners().into_iter().flatten().map(Some).collect(),
         };
         self.nodes.retain(|place, _| places.contains(place));
         for place in places {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use coord_core::Result;
 use coord_core::signals::Detail;
+use coord_core::{Error, Result};
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -128,19 +128,17 @@ impl Node {
             Ok(())
         };
         let limit = self.config.connect_timeout;
-        match tokio::time::timeout(limit, asking).await {
-            Ok(answered) => answered?,
-            Err(_) => {
-                let message = format!("{what}: no answer within {limit:?}");
-                return Err(coord_core::Error::unavailable(message));
-            }
-        }
+        let Ok(answered) = tokio::time::timeout(limit, asking).await else {
+            let message = format!("{what}: no answer within {limit:?}");
+            return Err(Error::unavailable(message));
+        };
+        answered?;
         (self.tell)(Heard::Tracking(wanted));
         Ok(())
     }
 }
 
-fn failed(error: &coord_core::Error) {
+fn failed(error: &Error) {
     Signal::ConnectionFailed {
         purpose: Purpose::Tracking,
         error: Detail::error(error),
