@@ -1,10 +1,11 @@
 // Runs what it is told on standard input, a JSON object a line, and answers with one a line.
 import { createInterface } from 'node:readline';
+import { cache } from './cache.mjs';
 import { handover } from './handover.mjs';
 import { lock } from './lock.mjs';
 import { tick } from './tick.mjs';
 
-const benchmarks = { handover, lock, tick };
+const benchmarks = { cache, handover, lock, tick };
 
 for await (const line of createInterface({ input: process.stdin })) {
   const { run, ...options } = JSON.parse(line);

@@ -152,7 +152,9 @@ impl<T: Send + Sync + 'static> Work<T> {
 
     /// Goes on from what was seen first until the flight has ended.
     pub(crate) async fn run(mut self, first: Option<Result<Seen<T>>>) {
-        let until = Instant::now() + self.shared.entries.options.load_timeout;
+        // Long enough for the load of another process, and for it to be found dead.
+        let limit = self.shared.entries.options.load_timeout;
+        let until = Instant::now() + limit + Duration::from_millis(FILL_MS);
         let mut news = News::default();
         let mut unreadable = Vec::new();
         let mut next = first;
@@ -172,7 +174,6 @@ impl<T: Send + Sync + 'static> Work<T> {
                 Ok(Seen::Filling(_)) => {
                     let redis = &self.shared.entries.redis;
                     if news.wait(redis, &self.key, until).await == wait::Over::Deadline {
-                        let limit = self.shared.entries.options.load_timeout;
                         failed(Failure::Timeout, &self.key, "another process loads it");
                         return self.lead.land(Err(LoadError::TimedOut(limit)), true);
                     }

@@ -134,7 +134,8 @@ impl CacheOptions {
     }
 
     /// How long one load may take; 10 s by default. Then its callers get `Timeout`, and the next
-    /// caller loads anew.
+    /// caller loads anew. Whoever waits for another process waits for up to 5 s more, since that
+    /// may have died.
     ///
     /// # Errors
     /// `Invalid` below 1 ms or above an hour.

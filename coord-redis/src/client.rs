@@ -271,7 +271,7 @@ impl Redis {
     ///
     /// It runs on the upkeep thread, so it must be quick. All that is tracked by this client
     /// shares one connection to each master, which carries no commands (`CLIENT TRACKING` in
-    /// broadcasting mode). Patterns that are tracked at the same time must not include each other.
+    /// broadcasting mode).
     pub fn track(
         &self,
         pattern: &Pattern,

@@ -101,6 +101,13 @@ impl Tracker {
     }
 }
 
+/// Those of `starts` that no other one covers, since the server refuses what overlaps.
+fn widest(mut starts: Vec<Arc<str>>) -> Wanted {
+    starts.sort_unstable();
+    starts.dedup_by(|later, earlier| later.starts_with(&**earlier));
+    starts.into()
+}
+
 fn next() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -192,7 +199,7 @@ impl Desk {
     fn want(&mut self) {
         self.interrupt();
         let starts = self.entries.iter().map(|entry| Arc::clone(&entry.start));
-        self.wanted.send_replace(starts.collect());
+        self.wanted.send_replace(widest(starts.collect()));
         self.staff();
         self.settle();
     }
@@ -279,5 +286,22 @@ impl Desk {
         for entry in &self.entries {
             (entry.changed)(change);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_starts_that_cover_each_other_the_widest_is_tracked() {
+        let starts = ["b:1", "a", "b", "ab", "c", "b", "b:2"].map(Arc::from);
+
+        let wanted = widest(starts.into());
+
+        assert_eq!(
+            wanted.iter().map(|start| &**start).collect::<Vec<_>>(),
+            ["a", "b", "c"]
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! The Redis primitives side by side with their peers.
 
+mod cache;
 mod handover;
 mod lock;
 mod machine;
@@ -38,7 +39,7 @@ const URL: Variable = Variable {
 /// Both cores of a small machine, of which the server needs one.
 const WORKERS: usize = 2;
 
-const NAMES: [&str; 4] = ["lock", "handover", "renewal", "tick"];
+const NAMES: [&str; 5] = ["lock", "handover", "renewal", "tick", "cache"];
 
 /// What stands in `bench/results.json`: the last run of each benchmark.
 #[derive(Serialize)]
@@ -49,7 +50,12 @@ struct Results {
 
 fn main() -> ExitCode {
     let names: Vec<_> = std::env::args().skip(1).collect();
-    if let Some(name) = names.iter().find(|name| !NAMES.contains(&name.as_str())) {
+    let node = match names.as_slice() {
+        [word, url] if word == cache::NODE => Some(url.clone()),
+        _ => None,
+    };
+    let unknown = |name: &&String| node.is_none() && !NAMES.contains(&name.as_str());
+    if let Some(name) = names.iter().find(unknown) {
         eprintln!("bench: {name} is none of {}", NAMES.join(", "));
         return ExitCode::from(2);
     }
@@ -59,7 +65,10 @@ fn main() -> ExitCode {
         .build();
     let done = runtime
         .map_err(Into::into)
-        .and_then(|runtime| runtime.block_on(run(&names)));
+        .and_then(|runtime| match node {
+            Some(url) => runtime.block_on(cache::node(&url)),
+            None => runtime.block_on(run(&names)),
+        });
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -102,7 +111,8 @@ async fn run(names: &[String]) -> Result<()> {
             "lock" => lock::run(&server, npm.as_ref()).await?,
             "handover" => handover::run(&server, npm.as_ref()).await?,
             "renewal" => renewal::run(&server).await?,
-            _ => tick::run(&server, npm.as_ref()).await?,
+            "tick" => tick::run(&server, npm.as_ref()).await?,
+            _ => cache::run(&server, npm.as_ref()).await?,
         };
         table.load = load;
         println!("{}", table.text());

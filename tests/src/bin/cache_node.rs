@@ -31,7 +31,7 @@ fn main() -> Result<()> {
         .expect("the system has room for a runtime");
     let redis = runtime.block_on(Redis::connect(Config::from_url(&url)?.prefix(&prefix)?))?;
     let entries = NonZeroUsize::new(1000).expect("more than none");
-    let near = CacheOptions::default().near(entries, Life::new(Duration::from_secs(60))?);
+    let near = CacheOptions::default().near(entries, Life::new(Duration::from_mins(1))?);
     let _runtime = runtime.enter();
     let cache = Cache::new(&redis, &Name::new("users")?, near);
     answer("ready");

@@ -103,7 +103,8 @@ async fn a_change_by_anybody_is_seen() {
 async fn two_near_caches_of_one_client_share_a_connection() {
     let stage = need!(Stage::new().await);
     let redis = stage.redis().await;
-    let all: Vec<Cache<String>> = ["users", "users2", "teams"]
+    // Also two of one name.
+    let all: Vec<Cache<String>> = ["users", "users2", "teams", "users"]
         .map(|of| Cache::new(&redis, &name(of), near()))
         .into();
     for cache in &all {
