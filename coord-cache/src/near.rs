@@ -62,6 +62,8 @@ impl<T> Clone for Held<T> {
 pub(crate) struct Ticket {
     share: usize,
     news: u64,
+    /// The life of what is read counts from here, since the answer may have been long on its way.
+    taken_at: Instant,
 }
 
 impl<T: Send + Sync + 'static> Near<T> {
@@ -117,14 +119,18 @@ impl<T: Send + Sync + 'static> Near<T> {
         let share = self.kept.share(name);
         let news = *self.kept.news(share);
         let live = self.kept.live.load(Ordering::SeqCst);
-        live.then_some(Ticket { share, news })
+        live.then(|| Ticket {
+            share,
+            news,
+            taken_at: Instant::now(),
+        })
     }
 
     /// Keeps what was read, unless it may have changed since the ticket was taken.
     pub(crate) fn keep(&self, ticket: Ticket, name: &Name, value: Option<Arc<T>>, life: Duration) {
         let news = self.kept.news(ticket.share);
         if *news == ticket.news && self.kept.live.load(Ordering::SeqCst) && !life.is_zero() {
-            let until = Instant::now() + life;
+            let until = ticket.taken_at + life;
             self.kept.values.insert(name.clone(), Held { value, until });
         }
     }

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use coord_cache::{Cache, CacheOptions, Life};
 use coord_core::Name;
-use multi_tier_cache::{CacheStrategy, CacheSystem};
 use redis::aio::MultiplexedConnection;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
@@ -54,7 +53,6 @@ enum Side {
     Fetch(Cache<String>),
     Plain(MultiplexedConnection),
     Near(Cache<String>),
-    MultiTier(Arc<CacheSystem>),
     CacheableNear,
     CacheableFar,
 }
@@ -66,7 +64,6 @@ impl Side {
             Self::Fetch(_) => "get_or_fetch",
             Self::Near(_) => "get, near",
             Self::Plain(_) => "redis-rs GET",
-            Self::MultiTier(_) => "multi-tier-cache",
             Self::CacheableNear | Self::CacheableFar => "npm cacheable",
         }
     }
@@ -75,7 +72,7 @@ impl Side {
         let from = match self {
             Self::CacheableNear => "near",
             Self::CacheableFar => "far",
-            Self::Near(_) | Self::MultiTier(_) => return self.hits_nearby().await,
+            Self::Near(_) => return self.hits_nearby().await,
             Self::Get(_) | Self::Fetch(_) | Self::Plain(_) => {
                 let side = self.clone();
                 return drive(tasks, ROUND, move |_| {
@@ -110,10 +107,6 @@ impl Side {
                 let mut connection = connection.clone();
                 let found: Option<String> = get.query_async(&mut connection).await?;
                 found.is_some()
-            }
-            Self::MultiTier(system) => {
-                let found = system.cache_manager().get_typed::<String>("one").await;
-                found.map_err(|error| error.to_string())?.is_some()
             }
             Self::CacheableNear | Self::CacheableFar => false,
         };
@@ -201,15 +194,8 @@ async fn near(server: &Server, npm: Option<&Npm>) -> Result<Vec<Row>> {
     }
     tokio::time::sleep(Duration::from_millis(100)).await;
     near.get(&one()?).await?;
-    let system = CacheSystem::with_redis_url(server.url()).await;
-    let system = Arc::new(system.map_err(|error| error.to_string())?);
-    let json = serde_json::to_vec(&value())?;
-    let set = system
-        .cache_manager()
-        .set_with_strategy("one", json.into(), CacheStrategy::LongTerm);
-    set.await.map_err(|error| error.to_string())?;
 
-    let mut sides = vec![Side::Near(near), Side::MultiTier(system)];
+    let mut sides = vec![Side::Near(near)];
     if npm.is_some() {
         sides.push(Side::CacheableNear);
     }

@@ -290,3 +290,52 @@ async fn two_caches_and_two_databases_do_not_mix() {
     assert_eq!(teams.get(&name("1")).await.unwrap(), None);
     assert_eq!(elsewhere.get(&name("1")).await.unwrap(), None);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_key_is_ever_without_a_ttl() {
+    let stage = need!(Stage::new().await);
+    let kept = options().negative(life(60_000));
+    let cache = stage.cache(kept.clone()).await;
+    let stale = stage.cache(kept.ttl(life(20)).stale(life(60_000))).await;
+    let (loads, refreshes) = (Loads::default(), Loads::default());
+    cache.set(&name("set"), &"x".to_owned()).await.unwrap();
+    cache
+        .set_many(&[(name("many"), "x".to_owned())])
+        .await
+        .unwrap();
+    cache
+        .get_or_fetch(&name("loaded"), loads.at_once("x"))
+        .await
+        .unwrap();
+    let nothing = || async { Ok::<Option<String>, Infallible>(None) };
+    cache
+        .get_or_fetch(&name("negative"), nothing)
+        .await
+        .unwrap();
+    let filling = tokio::spawn({
+        let (cache, load) = (cache.clone(), loads.held("x"));
+        async move { cache.get_or_fetch(&name("placeholder"), load).await }
+    });
+    loads.begins().await;
+    stale.set(&name("stale"), &"x".to_owned()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    stale
+        .get_or_fetch(&name("stale"), refreshes.held("x"))
+        .await
+        .unwrap();
+    refreshes.begins().await;
+
+    let mark = stage.key("stale").part("refresh");
+    let mut keys = vec![mark.as_str().to_owned()];
+    for entry in ["set", "many", "loaded", "negative", "placeholder", "stale"] {
+        keys.push(stage.key(entry).as_str().to_owned());
+    }
+    assert_eq!(stage.ask(&["DBSIZE"]).await, keys.len().to_string());
+    for key in keys {
+        let pttl: i64 = stage.ask(&["PTTL", &key]).await.parse().unwrap();
+        assert!(pttl > 0, "{key}: {pttl}");
+    }
+    loads.let_go();
+    refreshes.let_go();
+    assert_eq!(text(filling.await.unwrap()), "x");
+}
