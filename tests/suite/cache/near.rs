@@ -147,12 +147,18 @@ async fn an_answer_that_was_overtaken_by_its_news_is_not_kept() {
         others.set(&name(entry), &"old".to_owned()).await.unwrap();
     }
     is_near(&cache, "other").await;
-    let mut hold = proxy.hold_reply(stage.key("1").as_str());
+    let (monitor, key) = (stage.server.monitor().await.unwrap(), stage.key("1"));
+    let mut hold = proxy.hold_reply(key.as_str());
     let reading = tokio::spawn({
         let cache = cache.clone();
         async move { cache.get(&name("1")).await }
     });
     hold.reached().await;
+    eventually(SOON, "the question is answered", || async {
+        let lines = monitor.lines_with(key.as_str()).await;
+        lines.is_ok_and(|lines| !lines.is_empty())
+    })
+    .await;
 
     others.set(&name("1"), &"new".to_owned()).await.unwrap();
     // Time for the news, which come on another connection, to overtake the answer.
