@@ -225,7 +225,7 @@ async fn far(server: &Server, npm: Option<&Npm>) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for tasks in TASKS {
         let rounds = rounds(server, npm, &sides, tasks).await?;
-        let all = (&sides, &rounds);
+        let all = (sides.as_slice(), rounds.as_slice());
         let pick = |sample: &Sample| sample.per_second;
         for ours in [0, 1] {
             let work = format!("hit in Redis, {tasks} tasks, {}", sides[ours].name());
