@@ -1,5 +1,6 @@
 //! The Redis primitives side by side with their peers.
 
+mod cache;
 mod handover;
 mod limit;
 mod lock;
@@ -39,7 +40,7 @@ const URL: Variable = Variable {
 /// Both cores of a small machine, of which the server needs one.
 const WORKERS: usize = 2;
 
-const NAMES: [&str; 5] = ["lock", "handover", "renewal", "limit", "tick"];
+const NAMES: [&str; 6] = ["lock", "handover", "renewal", "limit", "tick", "cache"];
 
 /// What stands in `bench/results.json`: the last run of each benchmark.
 #[derive(Serialize)]
@@ -50,7 +51,12 @@ struct Results {
 
 fn main() -> ExitCode {
     let names: Vec<_> = std::env::args().skip(1).collect();
-    if let Some(name) = names.iter().find(|name| !NAMES.contains(&name.as_str())) {
+    let node = match names.as_slice() {
+        [word, url] if word == cache::NODE => Some(url.clone()),
+        _ => None,
+    };
+    let unknown = |name: &&String| node.is_none() && !NAMES.contains(&name.as_str());
+    if let Some(name) = names.iter().find(unknown) {
         eprintln!("bench: {name} is none of {}", NAMES.join(", "));
         return ExitCode::from(2);
     }
@@ -60,7 +66,10 @@ fn main() -> ExitCode {
         .build();
     let done = runtime
         .map_err(Into::into)
-        .and_then(|runtime| runtime.block_on(run(&names)));
+        .and_then(|runtime| match node {
+            Some(url) => runtime.block_on(cache::node(&url)),
+            None => runtime.block_on(run(&names)),
+        });
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -104,7 +113,8 @@ async fn run(names: &[String]) -> Result<()> {
             "handover" => handover::run(&server, npm.as_ref()).await?,
             "renewal" => renewal::run(&server).await?,
             "limit" => limit::run(&server, npm.as_ref()).await?,
-            _ => tick::run(&server, npm.as_ref()).await?,
+            "tick" => tick::run(&server, npm.as_ref()).await?,
+            _ => cache::run(&server, npm.as_ref()).await?,
         };
         table.load = load;
         println!("{}", table.text());
