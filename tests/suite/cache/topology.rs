@@ -14,16 +14,7 @@ use super::{Loads, SOON, connect, name, near, options, text, users};
 async fn after_a_failover_a_near_cache_is_true_again() {
     recorder();
     let group = need!(Sentinel::start().await);
-    let hosts: Vec<_> = group
-        .sentinel_addrs()
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    let url = format!(
-        "redis+sentinel://{}/{}",
-        hosts.join(","),
-        group.master_name()
-    );
+    let url = group.url();
     let prefix = unique("cache");
     let reader: Cache<String> = Cache::new(&connect(&url, &prefix).await, &users(), near());
     let writer: Cache<String> = Cache::new(&connect(&url, &prefix).await, &users(), options());
