@@ -31,7 +31,7 @@ async fn main() -> Result<()> {
         |tick, records| async move {
             println!("scanning {}", tick.org);
             for report in ["sales", "stock"] {
-                let id = Name::new(format!("{}/{report}", tick.org))?;
+                let id = Name::new(report)?;
                 records.send(Message::new(id, report)).await?;
             }
             Ok(())
