@@ -148,8 +148,10 @@ impl Tally {
                 self.again += usize::from(*attempt > 1);
                 self.verdicts
                     .insert(record.clone(), (*verdict, found.clone()));
+                // What the killed node still said is its own work.
                 if let Some(kill) = &mut self.kill
                     && kill.left.remove(record)
+                    && kill.node != node
                 {
                     let after = now.duration_since(kill.at);
                     kill.recovered += 1;
