@@ -24,6 +24,7 @@ use coord_tests::need::{Missing, unique};
 use coord_tests::proxy::FaultProxy;
 use coord_tests::recorder::recorder;
 use coord_tests::servers::{Deployment, RedisBuilder, RedisServer};
+use coord_tests::wait::eventually_some;
 use tokio::sync::Notify;
 
 /// Far above what anything here takes, so that only what never happens runs into it.
@@ -126,7 +127,11 @@ async fn connect(url: &str, prefix: &str) -> Redis {
         .expect("a valid prefix")
         .deadline(DEADLINE)
         .ping_interval(Duration::from_millis(200));
-    Redis::connect(config).await.expect("the server is there")
+    // A busy machine may take longer than a deadline that is meant for calls.
+    eventually_some(SOON, "the client is connected", || async {
+        Redis::connect(config.clone()).await.ok()
+    })
+    .await
 }
 
 fn users() -> Name {

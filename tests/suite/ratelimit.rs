@@ -20,6 +20,7 @@ use coord_tests::need::{Missing, unique};
 use coord_tests::proxy::FaultProxy;
 use coord_tests::recorder::recorder;
 use coord_tests::servers::{Deployment, RedisServer};
+use coord_tests::wait::eventually_some;
 
 /// Far above what anything here takes, so that only what never happens runs into it.
 const SOON: Duration = Duration::from_secs(20);
@@ -120,7 +121,11 @@ async fn connect(url: &str, prefix: &str) -> Redis {
         .expect("a valid prefix")
         .deadline(DEADLINE)
         .ping_interval(Duration::from_millis(200));
-    Redis::connect(config).await.expect("the server is there")
+    // A busy machine may take longer than a deadline that is meant for calls.
+    eventually_some(SOON, "the client is connected", || async {
+        Redis::connect(config.clone()).await.ok()
+    })
+    .await
 }
 
 fn limiter(redis: &Redis, limits: impl IntoIterator<Item = Limit>) -> Limiter {

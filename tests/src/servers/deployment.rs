@@ -165,6 +165,27 @@ impl Deployment {
         let keys = found.iter().flat_map(Resp::items);
         Ok(keys.map(Resp::text).collect())
     }
+
+    /// How many connections are subscribed to `channel`, sharded or not.
+    ///
+    /// # Errors
+    /// When a master does not answer.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn subscribers(&self, channel: &str) -> Result<i64> {
+        let mut subscribed = 0;
+        for kind in ["NUMSUB", "SHARDNUMSUB"] {
+            let told = self.everywhere(&["PUBSUB", kind, channel]).await;
+            let told = match told {
+                // A server before 7.0 knows one kind of channel only.
+                Err(Error::Refused(_)) if kind == "SHARDNUMSUB" => Vec::new(),
+                told => told?,
+            };
+            subscribed += told.iter().filter_map(|of| of.items()[1].int()).sum::<i64>();
+        }
+        Ok(subscribed)
+    }
 }
 
 impl From<&RedisServer> for Deployment {
