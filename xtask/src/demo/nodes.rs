@@ -35,8 +35,12 @@ pub(crate) enum Event {
     Ticked { group: String },
     /// It scanned the group and enqueued what was new.
     Scanned { added: usize, duplicates: usize },
+    /// It read what the lock file records of a group.
+    Loaded { group: String },
     /// It has begun with a record.
     Taken { record: String },
+    /// It has to wait for a record's turn under the limit of reads.
+    Waited,
     /// It has finished with a record.
     Checked {
         record: String,
@@ -44,6 +48,8 @@ pub(crate) enum Event {
         attempt: u32,
         found: Option<String>,
     },
+    /// It knows so many verdicts, its own and those that it was told.
+    Known { verdicts: usize },
     /// It saw that another node's lease has ended.
     Gone { node: u8 },
     /// Something went wrong that it goes on after.

@@ -106,6 +106,8 @@ impl Outcome {
             ("groups ticked", self.tally.groups.len().to_string()),
             ("enqueued", self.tally.added.to_string()),
             ("duplicates suppressed", self.tally.duplicates.to_string()),
+            ("lock file read", self.lock_file()),
+            ("waited for the limit", self.tally.waited.to_string()),
             ("checked by node", per_node(&self.tally.checked)),
             ("checked again", self.tally.again.to_string()),
             (
@@ -121,6 +123,8 @@ impl Outcome {
                 ),
             ),
         ];
+        let known: BTreeMap<_, _> = self.tally.living_known().map(|(n, k)| (*n, *k)).collect();
+        rows.push(("verdicts known by node", per_node(&known)));
         if let Some(kill) = &self.tally.kill {
             let after = |time: Option<Duration>| {
                 time.map_or_else(
@@ -169,6 +173,12 @@ impl Outcome {
         text
     }
 
+    /// How often the lock file was read: once a group, by one node for all of them.
+    fn lock_file(&self) -> String {
+        let times: usize = self.tally.loaded.values().sum();
+        format!("{times} times for {} groups", self.tally.groups.len())
+    }
+
     pub(crate) fn json(&self) -> serde_json::Value {
         let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
         json!({
@@ -180,6 +190,9 @@ impl Outcome {
             "lost": self.lost,
             "ticks_by_node": self.tally.ticks,
             "checked_by_node": self.tally.checked,
+            "lock_file_read": self.tally.loaded,
+            "waited_for_the_limit": self.tally.waited,
+            "verdicts_known_by_node": self.tally.known,
             "enqueued": self.tally.added,
             "duplicates_suppressed": self.tally.duplicates,
             "checked_again": self.tally.again,

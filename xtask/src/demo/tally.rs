@@ -15,6 +15,12 @@ pub(crate) struct Tally {
     pub(super) checked: BTreeMap<u8, usize>,
     pub(super) groups: BTreeSet<String>,
     pub(super) taken: BTreeMap<String, u8>,
+    /// How often the lock file was read, by group.
+    pub(super) loaded: BTreeMap<String, usize>,
+    /// How many records had to wait for their turn.
+    pub(super) waited: usize,
+    /// How many verdicts each node knows.
+    pub(super) known: BTreeMap<u8, usize>,
     pub(super) again: usize,
     pub(super) added: usize,
     pub(super) duplicates: usize,
@@ -42,6 +48,9 @@ impl Tally {
             checked: BTreeMap::new(),
             groups: BTreeSet::new(),
             taken: BTreeMap::new(),
+            loaded: BTreeMap::new(),
+            waited: 0,
+            known: BTreeMap::new(),
             again: 0,
             added: 0,
             duplicates: 0,
@@ -49,16 +58,31 @@ impl Tally {
         }
     }
 
-    /// Every record has a verdict, a second tick has shown that nothing is enqueued twice, and a
-    /// killed node's lease was seen to end.
+    /// Every record has a verdict that every node knows, a second tick has shown that nothing is
+    /// enqueued twice, and a killed node's lease was seen to end.
     pub(crate) fn is_complete(&self, kills: bool) -> bool {
         self.done() >= self.expected
+            && self.all_know()
             && self.duplicates >= self.expected
             && (!kills
                 || self
                     .kill
                     .as_ref()
                     .is_some_and(|kill| kill.noticed.is_some()))
+    }
+
+    /// Whether every node that lives knows every verdict.
+    fn all_know(&self) -> bool {
+        let mut living = self.living_known();
+        living.all(|(_, known)| *known >= self.expected)
+    }
+
+    /// How many verdicts each node knows that was not killed.
+    pub(super) fn living_known(&self) -> impl Iterator<Item = (&u8, &usize)> {
+        let killed = self.killed();
+        self.known
+            .iter()
+            .filter(move |(node, _)| Some(**node) != killed)
     }
 
     pub(crate) fn done(&self) -> usize {
@@ -133,6 +157,9 @@ impl Tally {
                     kill.last = Some(after);
                 }
             }
+            Event::Loaded { group } => *self.loaded.entry(group.clone()).or_default() += 1,
+            Event::Waited => self.waited += 1,
+            Event::Known { verdicts } => _ = self.known.insert(node, *verdicts),
             Event::Gone { node: gone } => {
                 if let Some(kill) = &mut self.kill
                     && kill.node == *gone

@@ -1,15 +1,19 @@
-//! The archives, what is known of them, and the report that all nodes write.
+//! The archives, what the lock file records of them, and the report that all nodes write.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use coord_cache::Cache;
 use coord_core::{Error, FencingToken, Name, Result};
 use coord_fanout::Message;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+use crate::said::{Event, say};
 
 /// The archives are scanned in groups, by the first letter of their names; each has its own tick.
 pub(crate) const GROUPS: &[&str] = &["a-f", "g-m", "n-s", "t-z"];
@@ -18,7 +22,7 @@ pub(crate) const GROUPS: &[&str] = &["a-f", "g-m", "n-s", "t-z"];
 const ARCHIVE: &str = "crate";
 
 /// What became of an archive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
     Intact,
@@ -33,30 +37,43 @@ pub(crate) struct Checked {
     pub(crate) sha256: Option<String>,
 }
 
-/// The folders to scan and the checksums to hold their archives against.
+/// `name-version` to SHA-256, of the archives of one group.
+pub(crate) type Entries = BTreeMap<String, String>;
+
+/// The folders to scan, and the checksums to hold their archives against.
 pub(crate) struct Archives {
-    /// `name-version` to SHA-256.
-    index: BTreeMap<String, String>,
+    index: PathBuf,
+    entries: Cache<Entries>,
     folders: Vec<PathBuf>,
     takes_unlisted: bool,
 }
 
 impl Archives {
-    pub(crate) fn new(index: &Path, folders: Vec<PathBuf>, takes_unlisted: bool) -> Result<Self> {
-        let unreadable = || format!("reading the index {}", index.display());
-        let text =
-            fs::read(index).map_err(|error| Error::invalid(unreadable()).with_source(error))?;
-        let index = serde_json::from_slice(&text)
-            .map_err(|error| Error::invalid(unreadable()).with_source(error))?;
-        Ok(Self {
-            index,
+    pub(crate) fn new(
+        index: &Path,
+        entries: Cache<Entries>,
+        folders: Vec<PathBuf>,
+        takes_unlisted: bool,
+    ) -> Self {
+        Self {
+            index: index.to_owned(),
+            entries,
             folders,
             takes_unlisted,
-        })
+        }
+    }
+
+    /// What the lock file records of a group: read once for all nodes, and then from the cache.
+    pub(crate) async fn entries(&self, group: &'static str) -> Result<Arc<Entries>> {
+        let index = self.index.clone();
+        let read = move || async move { read(&index, group) };
+        let entries = self.entries.get_or_fetch(&Name::new(group)?, read).await?;
+        Ok(entries.unwrap_or_default())
     }
 
     /// The archives of one group as they are on disk now, one message each.
-    pub(crate) fn of_group(&self, group: &str) -> Result<Vec<Message>> {
+    pub(crate) async fn of_group(&self, group: &'static str) -> Result<Vec<Message>> {
+        let entries = self.entries(group).await?;
         let mut found = Vec::new();
         for folder in &self.folders {
             let unreadable = |error: io::Error| {
@@ -69,7 +86,7 @@ impl Archives {
                 let Some(record) = path.file_stem().and_then(|stem| stem.to_str()) else {
                     continue;
                 };
-                let listed = self.takes_unlisted || self.index.contains_key(record);
+                let listed = self.takes_unlisted || entries.contains_key(record);
                 if is_archive && listed && group_of(record) == group {
                     found.push(Message::new(Name::new(record)?, record));
                 }
@@ -78,15 +95,15 @@ impl Archives {
         Ok(found)
     }
 
-    /// Holds one archive against the index.
-    pub(crate) fn check(&self, record: &str) -> Checked {
+    /// Holds one archive against what is recorded of its group.
+    pub(crate) fn check(&self, record: &str, entries: &Entries) -> Checked {
         let Ok(sha256) = self.sha256(record) else {
             return Checked {
                 verdict: Verdict::Unreadable,
                 sha256: None,
             };
         };
-        let verdict = match self.index.get(record) {
+        let verdict = match entries.get(record) {
             None => Verdict::Unlisted,
             Some(recorded) if *recorded == sha256 => Verdict::Intact,
             Some(_) => Verdict::Mismatch,
@@ -123,7 +140,27 @@ pub(crate) fn record(message: &Message) -> Result<String> {
         .map_err(|_| Error::corrupt(format!("the message {} names no record", message.id)))
 }
 
-fn group_of(record: &str) -> &'static str {
+/// The part of the index that concerns a group.
+fn read(index: &Path, group: &str) -> Result<Entries> {
+    say(&Event::Loaded { group });
+    let unreadable = || format!("reading the index {}", index.display());
+    let text = fs::read(index).map_err(|error| Error::invalid(unreadable()).with_source(error))?;
+    let all: Entries = serde_json::from_slice(&text)
+        .map_err(|error| Error::invalid(unreadable()).with_source(error))?;
+    let ours = |(record, _): &(String, String)| group_of(record) == group;
+    Ok(all.into_iter().filter(ours).collect())
+}
+
+/// The group of this name.
+pub(crate) fn group(name: &str) -> Result<&'static str> {
+    let group = GROUPS.iter().find(|group| **group == name);
+    group
+        .copied()
+        .ok_or_else(|| Error::invalid(format!("{name:?} is no group of archives")))
+}
+
+/// The group of an archive.
+pub(crate) fn group_of(record: &str) -> &'static str {
     match record
         .bytes()
         .next()
@@ -143,7 +180,7 @@ pub(crate) struct Report {
 }
 
 /// One line of the report.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Line {
     node: u8,
     record: String,
@@ -171,6 +208,26 @@ impl Report {
             record: record.to_owned(),
             verdict,
         }
+    }
+
+    /// Every verdict that was written until now.
+    pub(crate) fn read(&self) -> Result<BTreeMap<String, Verdict>> {
+        let unreadable = || format!("reading {}", self.path.display());
+        let text = match fs::read_to_string(&self.path) {
+            // Nobody has written to it yet.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            text => text.map_err(|error| Error::unavailable(unreadable()).with_source(error))?,
+        };
+        // A line that is being written is not one yet.
+        let whole = text
+            .split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'));
+        let lines = whole.map(|line| {
+            let line: Line = serde_json::from_str(line)
+                .map_err(|error| Error::corrupt(unreadable()).with_source(error))?;
+            Ok((line.record, line.verdict))
+        });
+        lines.collect()
     }
 
     /// Appends a line in one write, with the fencing token under which it was written.

@@ -22,14 +22,21 @@ pub(crate) enum Event<'a> {
         added: usize,
         duplicates: usize,
     },
+    Loaded {
+        group: &'a str,
+    },
     Taken {
         record: &'a str,
     },
+    Waited,
     Checked {
         record: &'a str,
         verdict: crate::archives::Verdict,
         attempt: u32,
         found: Option<&'a str>,
+    },
+    Known {
+        verdicts: usize,
     },
     Gone {
         node: u8,
