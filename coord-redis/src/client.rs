@@ -1,5 +1,9 @@
 //! The client: connections by purpose, and what runs on them.
 
+mod listen;
+mod scan;
+mod settle;
+
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
@@ -7,23 +11,18 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use coord_core::signals::Detail;
-use coord_core::{Backoff, Channel, Env, Error, ErrorKind, Key, KeySpace, Pattern, Result};
+use coord_core::{Env, Error, ErrorKind, Key, KeySpace, Pattern, Result};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::command::{Command, Receipt, Reply, slot_of};
+use crate::command::{Command, Reply, slot_of};
 use crate::config::Config;
-use crate::feed::Kind;
-use crate::following::Following;
 use crate::lane::Lane;
 use crate::server::Server;
 use crate::signals::{Kept, Purpose, SIGNALS, Signal};
-use crate::subscriber::{Subscriber, Subscription};
+use crate::subscriber::Subscriber;
 use crate::tracking::{Change, Tracker, Tracking};
 use crate::upkeep::Upkeep;
-
-/// Between two attempts to settle what became of a command.
-const SETTLE: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
 
 /// A client of one Redis: a server, a master behind sentinels, or a cluster.
 ///
@@ -35,12 +34,12 @@ const SETTLE: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_s
 /// `blocking`) takes the calls that occupy a connection. Each is supervised: reconnected by
 /// failure, for ever, with capped and jittered backoff.
 #[derive(Clone)]
-pub struct Redis(pub(crate) Arc<Inner>);
+pub struct Redis(Arc<Inner>);
 
-pub(crate) struct Inner {
-    pub(crate) config: Arc<Config>,
+struct Inner {
+    config: Arc<Config>,
     server: Server,
-    pub(crate) command: Lane,
+    command: Lane,
     apart: Lane,
     subscriber: OnceLock<Subscriber>,
     tracker: OnceLock<Tracker>,
@@ -126,7 +125,7 @@ impl Redis {
     /// `Corrupt` when the server says that it can never succeed.
     ///
     /// # Cancel safety
-    /// Dropping it leaves open whether the command is executed; see [`Receipt`].
+    /// Dropping it leaves open whether the command is executed; see [`Receipt`](crate::Receipt).
     pub async fn run(&self, command: &Command) -> Result<Reply> {
         self.run_within(command, self.0.config.deadline).await
     }
@@ -182,140 +181,6 @@ impl Redis {
         first
     }
 
-    /// Repeats a compare-and-delete until it is certain that the claim it undoes cannot hold.
-    ///
-    /// `receipt` belongs to the claim. A reply on the one connection that carried it settles at
-    /// once, since the claim was executed before it. Elsewhere a reply that `undid` something
-    /// settles; one that found nothing proves nothing while the claim may still be on its way. So
-    /// it is asked again, until `until`, or until a server that answers has had the time in which
-    /// a connection that died could still deliver: the deadline and two ping intervals.
-    ///
-    /// # Errors
-    /// The last error when there was no reply by `until`.
-    ///
-    /// # Cancel safety
-    /// Safe: it is idempotent. Give it to [`spawn`](Self::spawn) to have it finish.
-    pub async fn settle(
-        &self,
-        undo: &Command,
-        receipt: &Receipt,
-        undid: fn(&Reply) -> bool,
-        mut until: Instant,
-    ) -> Result<Reply> {
-        let mut last = self.undo_behind(undo, receipt, until).await;
-        if let Ok((reply, true)) = last {
-            return Ok(reply);
-        }
-        let late = self.0.config.deadline + 2 * self.0.config.ping_interval;
-        let (mut answered, mut attempt) = (None, 0);
-        while !matches!(&last, Ok((reply, _)) if undid(reply)) && Instant::now() < until {
-            if last.is_ok() {
-                let since = *answered.get_or_insert_with(Instant::now);
-                until = until.min(since + late);
-            }
-            tokio::time::sleep(SETTLE.jittered(attempt)).await;
-            attempt += 1;
-            let deadline = until.min(Instant::now() + self.0.config.deadline);
-            match self.0.apart.run(undo, deadline).await {
-                Ok(reply) => last = Ok((reply, false)),
-                // What an earlier reply said is worth more than a later error.
-                Err(error) => last = last.or(Err(error)),
-            }
-        }
-        if last.is_err() {
-            Signal::ReleaseAbandoned {
-                command: Detail::new(undo.name),
-            }
-            .emit();
-        }
-        last.map(|(reply, _)| reply)
-    }
-
-    async fn undo_behind(
-        &self,
-        undo: &Command,
-        receipt: &Receipt,
-        until: Instant,
-    ) -> Result<(Reply, bool)> {
-        let deadline = until.min(Instant::now() + self.0.config.deadline);
-        self.0
-            .command
-            .run_behind(undo.clone(), receipt, deadline)
-            .await
-    }
-
-    /// Subscribes to `channel`, and returns once the server has confirmed it.
-    ///
-    /// # Errors
-    /// `Unavailable` when it is not confirmed within the deadline; `Invalid` when the ACL user may
-    /// not subscribe.
-    ///
-    /// # Cancel safety
-    /// Safe: the subscription is given up.
-    pub async fn subscribe(&self, channel: &Channel) -> Result<Subscription> {
-        let (subscription, _) = self.listen(Kind::Channel, channel, None).await?;
-        Ok(subscription)
-    }
-
-    /// Subscribes to `channel`, and runs `check` whenever the server has confirmed it: before this
-    /// returns, and after each interruption. What `check` finds comes behind everything that was
-    /// published before it looked. All who follow one channel give the same check, a command that
-    /// only reads.
-    ///
-    /// # Errors
-    /// As [`subscribe`](Self::subscribe), and what `check` ends in.
-    ///
-    /// # Cancel safety
-    /// Safe: the subscription is given up.
-    pub async fn follow(&self, channel: &Channel, check: Command) -> Result<Following> {
-        let (subscription, found) = self.listen(Kind::Channel, channel, Some(check)).await?;
-        Ok(Following {
-            subscription,
-            found,
-        })
-    }
-
-    /// Subscribes to all channels that `pattern` matches, without a check.
-    ///
-    /// # Errors
-    /// As [`subscribe`](Self::subscribe); `Invalid` on a cluster, whose nodes know their own
-    /// channels only.
-    ///
-    /// # Cancel safety
-    /// Safe: the subscription is given up.
-    pub async fn follow_pattern(&self, pattern: &Channel) -> Result<Following> {
-        if self.is_cluster() {
-            let message = format!("subscribing to {pattern}: a cluster takes no patterns");
-            return Err(Error::invalid(message));
-        }
-        let (subscription, found) = self.listen(Kind::Pattern, pattern, None).await?;
-        Ok(Following {
-            subscription,
-            found,
-        })
-    }
-
-    async fn listen(
-        &self,
-        kind: Kind,
-        channel: &Channel,
-        check: Option<Command>,
-    ) -> Result<(Subscription, Reply)> {
-        let subscriber = self.0.subscriber.get_or_init(|| {
-            let sharded = self.0.server.has_sharded_pubsub();
-            let runtime = self.0.upkeep.runtime();
-            Subscriber::start(&self.0.config, &self.0.apart, sharded, runtime)
-        });
-        let subscribing = subscriber.subscribe(kind, channel, check);
-        tokio::time::timeout(self.0.config.deadline, subscribing)
-            .await
-            .unwrap_or_else(|_| {
-                Err(Error::unavailable(format!(
-                    "subscribing to {channel}: not confirmed within the deadline"
-                )))
-            })
-    }
-
     /// Has `changed` told of every change of the keys that match `pattern`, whoever makes it, from
     /// [`Change::Begun`] on, until the returned value is dropped.
     ///
@@ -332,13 +197,6 @@ impl Redis {
             .tracker
             .get_or_init(|| Tracker::start(&self.0.config, &self.0.apart, self.0.upkeep.runtime()));
         tracker.track(pattern, Box::new(changed))
-    }
-
-    /// The command that publishes to what [`subscribe`](Self::subscribe) subscribed to, for use
-    /// in scripts: `SPUBLISH` on a cluster with sharded pub/sub, `PUBLISH` elsewhere.
-    pub fn publish_verb(&self) -> &'static str {
-        let sharded = self.0.apart.cluster().is_some() && self.0.server.has_sharded_pubsub();
-        if sharded { "SPUBLISH" } else { "PUBLISH" }
     }
 
     /// Says that the caller keeps `kept` in this Redis; warns by the signal

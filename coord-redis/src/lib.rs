@@ -59,7 +59,6 @@ mod feed;
 mod following;
 mod lane;
 mod link;
-mod scan;
 mod script;
 mod server;
 mod signals;

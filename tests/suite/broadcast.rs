@@ -1,11 +1,13 @@
 //! Publish and subscribe that knows what it missed.
 
 mod deliver;
+mod epoch;
 mod gap;
 mod replay;
 mod slow;
 mod topology;
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use coord_broadcast::{Broadcast, Gap, Message, Position, Received, Subscription, Topic};
@@ -14,8 +16,8 @@ use coord_redis::{Config, Redis};
 use coord_tests::need::{Missing, unique};
 use coord_tests::proxy::FaultProxy;
 use coord_tests::recorder::recorder;
-use coord_tests::servers::{RedisBuilder, RedisServer};
-use coord_tests::wait::eventually;
+use coord_tests::servers::{Deployment, RedisBuilder, RedisServer};
+use coord_tests::wait::{eventually, eventually_some};
 
 /// Far above what anything here takes, so that only what never happens runs into it.
 const SOON: Duration = Duration::from_secs(10);
@@ -23,28 +25,30 @@ const SOON: Duration = Duration::from_secs(10);
 /// A health check every 200 ms, so that what takes two of them is seen soon.
 const PING_INTERVAL: Duration = Duration::from_millis(200);
 
-/// An own server, and clients whose keys share a prefix.
+/// A Redis of any topology, and clients whose keys share a prefix.
 struct Stage {
-    server: RedisServer,
+    redis: Deployment,
     prefix: String,
 }
 
-impl Stage {
+/// A stage on a server of its own, for tests that break it or the way there, or look at all of its
+/// connections.
+struct Alone {
+    stage: Stage,
+    server: RedisServer,
+}
+
+impl Alone {
     async fn new() -> Result<Self, Missing> {
         Self::with(RedisServer::builder()).await
     }
 
     async fn with(builder: RedisBuilder) -> Result<Self, Missing> {
-        recorder();
+        let server = builder.start().await?;
         Ok(Self {
-            server: builder.start().await?,
-            prefix: unique("broadcast"),
+            stage: Stage::on(Deployment::from(&server)),
+            server,
         })
-    }
-
-    /// A client of its own.
-    async fn broadcast(&self) -> Broadcast {
-        broadcast(&self.server.url(), &self.prefix).await
     }
 
     /// A client behind a proxy of its own.
@@ -54,8 +58,40 @@ impl Stage {
         (proxy, broadcast)
     }
 
+    /// Ends the connections that carry subscriptions.
+    async fn kill_subscribers(&self) {
+        self.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+    }
+}
+
+impl Deref for Alone {
+    type Target = Stage;
+
+    fn deref(&self) -> &Stage {
+        &self.stage
+    }
+}
+
+impl Stage {
+    async fn new() -> Result<Self, Missing> {
+        Ok(Self::on(Deployment::shared().await?))
+    }
+
+    fn on(redis: Deployment) -> Self {
+        recorder();
+        Self {
+            redis,
+            prefix: unique("broadcast"),
+        }
+    }
+
+    /// A client of its own.
+    async fn broadcast(&self) -> Broadcast {
+        broadcast(&self.redis.url(), &self.prefix).await
+    }
+
     async fn ask(&self, words: &[&str]) -> String {
-        let answer = self.server.command(words).await;
+        let answer = self.redis.command(words).await;
         answer.expect("the server answers").text()
     }
 
@@ -68,17 +104,11 @@ impl Stage {
         self.key().channel(0).as_str().to_owned()
     }
 
-    /// Ends the connections that carry subscriptions.
-    async fn kill_subscribers(&self) {
-        self.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
-    }
-
     async fn subscribed_becomes(&self, count: i64) {
         let channel = self.channel();
         eventually(SOON, &format!("{count} are subscribed"), || async {
-            let words = ["PUBSUB", "NUMSUB", channel.as_str()];
-            let reply = self.server.command(&words).await;
-            reply.is_ok_and(|reply| reply.items()[1].int() == Some(count))
+            let subscribed = self.redis.subscribers(&channel).await;
+            subscribed.is_ok_and(|subscribed| subscribed == count)
         })
         .await;
     }
@@ -95,7 +125,11 @@ async fn connect(url: &str, prefix: &str) -> Redis {
         .expect("a valid prefix")
         .deadline(Duration::from_secs(2))
         .ping_interval(PING_INTERVAL);
-    Redis::connect(config).await.expect("the server is there")
+    // A busy machine may take longer than a deadline that is meant for calls.
+    eventually_some(SOON, "the client is connected", || async {
+        Redis::connect(config.clone()).await.ok()
+    })
+    .await
 }
 
 fn key(prefix: &str, name: &str) -> Key {
@@ -150,6 +184,10 @@ async fn gap(subscription: &mut Subscription<u64>) -> Gap {
         Received::Gap(gap) => gap,
         other => panic!("a gap comes first, not {other:?}"),
     }
+}
+
+fn lost(from: u64, to: u64, gap: &Gap) {
+    assert_eq!(gap.missed, Some(from..=to));
 }
 
 /// What comes next are these messages, without anything in between.

@@ -12,6 +12,7 @@ mod topology;
 
 use std::convert::Infallible;
 use std::num::NonZeroUsize;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -22,7 +23,8 @@ use coord_redis::{Config, Redis};
 use coord_tests::need::{Missing, unique};
 use coord_tests::proxy::FaultProxy;
 use coord_tests::recorder::recorder;
-use coord_tests::servers::{RedisBuilder, RedisServer};
+use coord_tests::servers::{Deployment, RedisBuilder, RedisServer};
+use coord_tests::wait::eventually_some;
 use tokio::sync::Notify;
 
 /// Far above what anything here takes, so that only what never happens runs into it.
@@ -34,32 +36,30 @@ const DEADLINE: Duration = Duration::from_secs(1);
 /// How long a placeholder stands without a renewal.
 const PLACEHOLDER: Duration = Duration::from_secs(5);
 
-/// An own server, and clients whose keys share a prefix.
+/// A Redis of any topology, and clients whose keys share a prefix.
 struct Stage {
-    server: RedisServer,
+    redis: Deployment,
     prefix: String,
 }
 
-impl Stage {
+/// A stage on a server of its own, for tests that break it or the way there, or watch all that it
+/// is asked.
+struct Alone {
+    stage: Stage,
+    server: RedisServer,
+}
+
+impl Alone {
     async fn new() -> Result<Self, Missing> {
         Self::with(RedisServer::builder()).await
     }
 
     async fn with(builder: RedisBuilder) -> Result<Self, Missing> {
-        recorder();
+        let server = builder.start().await?;
         Ok(Self {
-            server: builder.start().await?,
-            prefix: unique("cache"),
+            stage: Stage::on(Deployment::from(&server)),
+            server,
         })
-    }
-
-    async fn redis(&self) -> Redis {
-        connect(&self.server.url(), &self.prefix).await
-    }
-
-    /// A cache with a client, hence with loads, of its own: as another process has it.
-    async fn cache(&self, options: CacheOptions) -> Cache<String> {
-        Cache::new(&self.redis().await, &users(), options)
     }
 
     /// A cache whose client is behind a proxy of its own.
@@ -68,6 +68,37 @@ impl Stage {
         let redis = connect(&proxy.url(), &self.prefix).await;
         (proxy, Cache::new(&redis, &users(), options))
     }
+}
+
+impl Deref for Alone {
+    type Target = Stage;
+
+    fn deref(&self) -> &Stage {
+        &self.stage
+    }
+}
+
+impl Stage {
+    async fn new() -> Result<Self, Missing> {
+        Ok(Self::on(Deployment::shared().await?))
+    }
+
+    fn on(redis: Deployment) -> Self {
+        recorder();
+        Self {
+            redis,
+            prefix: unique("cache"),
+        }
+    }
+
+    async fn client(&self) -> Redis {
+        connect(&self.redis.url(), &self.prefix).await
+    }
+
+    /// A cache with a client, hence with loads, of its own: as another process has it.
+    async fn cache(&self, options: CacheOptions) -> Cache<String> {
+        Cache::new(&self.client().await, &users(), options)
+    }
 
     fn key(&self, entry: &str) -> Key {
         let keys = KeySpace::new(&self.prefix).expect("a valid prefix");
@@ -75,7 +106,7 @@ impl Stage {
     }
 
     async fn ask(&self, words: &[&str]) -> String {
-        let answer = self.server.command(words).await;
+        let answer = self.redis.command(words).await;
         answer.expect("the server answers").text()
     }
 
@@ -96,7 +127,11 @@ async fn connect(url: &str, prefix: &str) -> Redis {
         .expect("a valid prefix")
         .deadline(DEADLINE)
         .ping_interval(Duration::from_millis(200));
-    Redis::connect(config).await.expect("the server is there")
+    // A busy machine may take longer than a deadline that is meant for calls.
+    eventually_some(SOON, "the client is connected", || async {
+        Redis::connect(config.clone()).await.ok()
+    })
+    .await
 }
 
 fn users() -> Name {

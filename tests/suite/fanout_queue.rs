@@ -19,7 +19,7 @@ use coord_redis::{Config, Redis};
 use coord_tests::need::{Missing, shared_redis_url, unique};
 use coord_tests::recorder::recorder;
 use coord_tests::servers::RedisServer;
-use coord_tests::wait::eventually;
+use coord_tests::wait::{eventually, eventually_some};
 use tokio::time::Instant;
 
 use conformance::{Backend, Shape};
@@ -109,7 +109,11 @@ async fn connect_as(url: &str, prefix: &str) -> Redis {
     let config = Config::from_url(url).and_then(|config| config.prefix(prefix));
     let config = config.expect("the harness gives valid URLs");
     let config = config.ping_interval(Duration::from_millis(500));
-    Redis::connect(config).await.expect("the server is there")
+    // A busy machine may take longer than a deadline that is meant for calls.
+    eventually_some(SOON, "the client is connected", || async {
+        Redis::connect(config.clone()).await.ok()
+    })
+    .await
 }
 
 fn visibility(duration: Duration) -> QueueOptions {

@@ -1,15 +1,16 @@
 //! Rate limits that hold across instances, on Redis: GCRA, sliding window, fixed window.
 
 mod blocks;
-mod cluster;
 mod decide;
 mod http;
 mod model;
 mod outage;
 mod several;
 mod storage;
+mod topology;
 mod wait;
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use coord_core::Name;
@@ -18,7 +19,8 @@ use coord_redis::{Config, Redis};
 use coord_tests::need::{Missing, unique};
 use coord_tests::proxy::FaultProxy;
 use coord_tests::recorder::recorder;
-use coord_tests::servers::RedisServer;
+use coord_tests::servers::{Deployment, RedisServer};
+use coord_tests::wait::eventually_some;
 
 /// Far above what anything here takes, so that only what never happens runs into it.
 const SOON: Duration = Duration::from_secs(20);
@@ -29,27 +31,26 @@ const DEADLINE: Duration = Duration::from_secs(1);
 /// So long that nothing comes back while a test runs.
 const DAY: Duration = Duration::from_hours(24);
 
-/// An own server, and clients whose keys share a prefix.
+/// A Redis of any topology, and clients whose keys share a prefix.
 struct Stage {
-    server: RedisServer,
+    redis: Deployment,
     prefix: String,
 }
 
-impl Stage {
+/// A stage on a server of its own, for tests that break it or the way there, or watch all that it
+/// is asked.
+struct Alone {
+    stage: Stage,
+    server: RedisServer,
+}
+
+impl Alone {
     async fn new() -> Result<Self, Missing> {
-        recorder();
+        let server = RedisServer::start().await?;
         Ok(Self {
-            server: RedisServer::start().await?,
-            prefix: unique("ratelimit"),
+            stage: Stage::on(Deployment::from(&server)),
+            server,
         })
-    }
-
-    async fn redis(&self) -> Redis {
-        connect(&self.server.url(), &self.prefix).await
-    }
-
-    async fn limiter(&self, limits: impl IntoIterator<Item = Limit>) -> Limiter {
-        limiter(&self.redis().await, limits)
     }
 
     /// A client behind a proxy of its own, to be degraded as `without` says.
@@ -59,19 +60,46 @@ impl Stage {
         let limiter = Limiter::new(&redis, [limit], without).expect("a valid limiter");
         (proxy, limiter)
     }
+}
+
+impl Deref for Alone {
+    type Target = Stage;
+
+    fn deref(&self) -> &Stage {
+        &self.stage
+    }
+}
+
+impl Stage {
+    async fn new() -> Result<Self, Missing> {
+        Ok(Self::on(Deployment::shared().await?))
+    }
+
+    fn on(redis: Deployment) -> Self {
+        recorder();
+        Self {
+            redis,
+            prefix: unique("ratelimit"),
+        }
+    }
+
+    async fn client(&self) -> Redis {
+        connect(&self.redis.url(), &self.prefix).await
+    }
+
+    async fn limiter(&self, limits: impl IntoIterator<Item = Limit>) -> Limiter {
+        limiter(&self.client().await, limits)
+    }
 
     async fn ask(&self, words: &[&str]) -> String {
-        let answer = self.server.command(words).await;
+        let answer = self.redis.command(words).await;
         answer.expect("the server answers").text()
     }
 
+    /// All keys of the stage.
     async fn keys(&self) -> Vec<String> {
-        let keys = self.server.command(&["KEYS", "*"]).await;
-        let keys = keys.expect("the server answers");
-        keys.items()
-            .iter()
-            .map(coord_tests::resp::Resp::text)
-            .collect()
+        let keys = self.redis.keys(&self.prefix).await;
+        keys.expect("the server answers")
     }
 
     /// What is stored, by key.
@@ -93,7 +121,11 @@ async fn connect(url: &str, prefix: &str) -> Redis {
         .expect("a valid prefix")
         .deadline(DEADLINE)
         .ping_interval(Duration::from_millis(200));
-    Redis::connect(config).await.expect("the server is there")
+    // A busy machine may take longer than a deadline that is meant for calls.
+    eventually_some(SOON, "the client is connected", || async {
+        Redis::connect(config.clone()).await.ok()
+    })
+    .await
 }
 
 fn limiter(redis: &Redis, limits: impl IntoIterator<Item = Limit>) -> Limiter {

@@ -8,7 +8,7 @@ use super::{Cluster, RedisServer, Sentinel, admin::Admin};
 use crate::{
     env,
     need::{self, Missing},
-    resp::{Resp, Result},
+    resp::{CommandError, Resp, Result},
 };
 
 /// With fewer, two keys of a test lie on one node too often to show what a cluster refuses.
@@ -164,6 +164,30 @@ impl Deployment {
         let found = self.everywhere(&["KEYS", &format!("{prefix}:*")]).await?;
         let keys = found.iter().flat_map(Resp::items);
         Ok(keys.map(Resp::text).collect())
+    }
+
+    /// How many connections are subscribed to `channel`, sharded or not.
+    ///
+    /// # Errors
+    /// When a master does not answer.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn subscribers(&self, channel: &str) -> Result<i64> {
+        let mut subscribed = 0;
+        for kind in ["NUMSUB", "SHARDNUMSUB"] {
+            let told = self.everywhere(&["PUBSUB", kind, channel]).await;
+            let told = match told {
+                // A server before 7.0 knows one kind of channel only.
+                Err(CommandError::Server(_)) if kind == "SHARDNUMSUB" => Vec::new(),
+                told => told?,
+            };
+            subscribed += told
+                .iter()
+                .filter_map(|of| of.items()[1].int())
+                .sum::<i64>();
+        }
+        Ok(subscribed)
     }
 }
 

@@ -9,7 +9,9 @@ use coord_tests::servers::RedisServer;
 use coord_tests::wait::eventually;
 use serde::{Deserialize, Serialize};
 
-use super::{SOON, Stage, connect, gets, logged, message, name, news, next, publish, publish_all};
+use super::{
+    Alone, SOON, Stage, connect, gets, logged, message, name, news, next, publish, publish_all,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_reaches_every_subscriber_in_its_type_and_with_its_place() {
@@ -91,7 +93,7 @@ async fn a_subscriber_that_comes_amid_the_traffic_misses_nothing_from_its_first_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_topics_share_one_connection_of_a_process() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let broadcast = stage.broadcast().await;
     let topics: Vec<_> = (0..100)
         .map(|n| Topic::<u64>::new(name(&n.to_string())))
@@ -129,7 +131,7 @@ async fn the_last_subscription_to_go_leaves_the_topic() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscription_that_is_given_up_before_its_confirmation_leaves_the_topic() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, broadcast) = stage.proxied().await;
     let kept = broadcast.subscribe(&Topic::<u64>::new(name("other"))).await;
     let mut held = proxy.hold_request(stage.channel());
@@ -165,7 +167,7 @@ async fn a_subscriber_without_echo_hears_all_but_its_own_publisher() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pattern_takes_every_topic_whose_name_begins_alike_and_no_other() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let broadcast = stage.broadcast().await;
     let topic = |text: &str| Topic::<u64>::new(name(text));
     let mut subscription = broadcast.subscribe_matching("orders/e*:").await.unwrap();
@@ -187,12 +189,13 @@ async fn what_is_not_ours_is_counted_and_skipped() {
     #[derive(Serialize)]
     struct Other(&'static str);
     let stage = need!(Stage::new().await);
-    let broadcast = stage.broadcast().await;
+    let redis = connect(&stage.redis.url(), &stage.prefix).await;
+    let broadcast = Broadcast::new(&redis);
     let mut subscription = broadcast.subscribe(&news()).await.unwrap();
     let channel = stage.channel();
 
     for foreign in ["by hand", "", "2:of tomorrow", "1:short", "1:zzz:1:1:1"] {
-        stage.ask(&["PUBLISH", &channel, foreign]).await;
+        stage.ask(&[redis.publish_verb(), &channel, foreign]).await;
     }
     let other = Topic::new(name("news"));
     broadcast
@@ -287,7 +290,7 @@ async fn what_somebody_else_stored_under_a_topic_is_corrupt_and_stays() {
 #[tokio::test(flavor = "multi_thread")]
 async fn after_shutdown_a_subscription_ends_and_a_publish_is_unavailable() {
     let stage = need!(Stage::new().await);
-    let redis = connect(&stage.server.url(), &stage.prefix).await;
+    let redis = connect(&stage.redis.url(), &stage.prefix).await;
     let broadcast = Broadcast::new(&redis);
     let mut subscription = broadcast.subscribe(&news()).await.unwrap();
     publish(&broadcast, &news(), 1).await;
@@ -307,7 +310,7 @@ async fn two_processes_hear_each_other() {
     let broadcast = stage.broadcast().await;
     let mut subscription = broadcast.subscribe(&news()).await.unwrap();
     let node = Program::at(env!("CARGO_BIN_EXE_broadcast_node"))
-        .args([&stage.server.url(), &stage.prefix, "news"])
+        .args([&stage.redis.url(), &stage.prefix, "news"])
         .start();
     let mut node = node.expect("cargo built it");
     node.line_starting("ready", SOON).await;
@@ -323,7 +326,7 @@ async fn two_processes_hear_each_other() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_memory_takes_no_message_and_counts_none() {
     let stage =
-        need!(Stage::with(RedisServer::builder().max_memory(100 << 20, "noeviction")).await);
+        need!(Alone::with(RedisServer::builder().max_memory(100 << 20, "noeviction")).await);
     let broadcast = stage.broadcast().await;
     let mut subscription = broadcast.subscribe(&news()).await.unwrap();
     publish(&broadcast, &news(), 1).await;
@@ -346,7 +349,7 @@ async fn a_server_without_memory_takes_no_message_and_counts_none() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_publish_whose_answer_is_lost_is_a_timeout_and_is_not_sent_again() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, mine) = stage.proxied().await;
     let theirs = stage.broadcast().await;
     let mut subscription = theirs.subscribe(&news()).await.unwrap();
@@ -374,7 +377,7 @@ async fn a_publish_whose_answer_is_lost_is_a_timeout_and_is_not_sent_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_publisher_without_the_right_to_the_channel_publishes_and_counts_nothing() {
     let rules = ["on", ">secret", "~*", "resetchannels", "+@all"];
-    let stage = need!(Stage::with(RedisServer::builder().user("mute", &rules)).await);
+    let stage = need!(Alone::with(RedisServer::builder().user("mute", &rules)).await);
     let broadcast = stage.broadcast().await;
     let mute = super::broadcast(&stage.server.url_as("mute", "secret"), &stage.prefix).await;
     let topic = logged(10);

@@ -6,11 +6,13 @@ use coord_broadcast::{Received, Topic};
 use coord_tests::need;
 use coord_tests::recorder::recorder;
 
-use super::{SOON, Stage, gap, gets, logged, message, name, news, next, publish, publish_all};
+use super::{
+    Alone, SOON, Stage, gap, gets, logged, message, name, news, next, publish, publish_all,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_missed_comes_once_and_in_order_also_when_nothing_follows() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let ((proxy, mine), theirs) = (stage.proxied().await, stage.broadcast().await);
     let topic = logged(2000);
     let mut subscription = mine.subscribe(&topic).await.unwrap();
@@ -33,7 +35,7 @@ async fn what_was_missed_comes_once_and_in_order_also_when_nothing_follows() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_log_no_longer_has_is_a_gap_and_the_rest_comes() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let ((proxy, mine), theirs) = (stage.proxied().await, stage.broadcast().await);
     let topic = logged(10);
     let mut subscription = mine.subscribe(&topic).await.unwrap();
@@ -98,7 +100,7 @@ async fn who_resumes_from_a_position_gets_what_came_since_and_then_what_comes() 
 #[tokio::test(flavor = "multi_thread")]
 async fn across_random_cuts_amid_the_traffic_every_message_comes_once_and_in_order() {
     const SENT: u64 = 2000;
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let ((proxy, mine), theirs) = (stage.proxied().await, stage.broadcast().await);
     let topic = logged(SENT as u32);
     let mut subscriptions = [
@@ -153,7 +155,7 @@ async fn across_random_cuts_amid_the_traffic_every_message_comes_once_and_in_ord
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_was_published_without_the_log_is_a_gap_in_the_replay() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let ((proxy, mine), theirs) = (stage.proxied().await, stage.broadcast().await);
     let topic = logged(100);
     let mut subscription = mine.subscribe(&topic).await.unwrap();
@@ -174,7 +176,7 @@ async fn a_message_that_was_published_without_the_log_is_a_gap_in_the_replay() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_present_epoch_is_replayed() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let ((proxy, mine), theirs) = (stage.proxied().await, stage.broadcast().await);
     let topic = logged(100);
     let mut subscription = mine.subscribe(&topic).await.unwrap();
@@ -196,7 +198,7 @@ async fn only_the_present_epoch_is_replayed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_cannot_be_read_leaves_the_gap_it_would_have_filled() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let ((proxy, mine), theirs) = (stage.proxied().await, stage.broadcast().await);
     let topic = logged(100);
     let mut subscription = mine.subscribe(&topic).await.unwrap();
@@ -221,7 +223,7 @@ async fn a_log_that_cannot_be_read_leaves_the_gap_it_would_have_filled() {
 #[tokio::test(flavor = "multi_thread")]
 async fn large_messages_are_replayed_in_small_reads() {
     const SENT: u64 = 30;
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let ((proxy, mine), theirs) = (stage.proxied().await, stage.broadcast().await);
     let topic: Topic<String> = Topic::new(name("news")).replay(100.try_into().unwrap());
     let mut subscription = mine.subscribe(&topic).await.unwrap();
@@ -246,7 +248,7 @@ async fn large_messages_are_replayed_in_small_reads() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscriber_that_stops_waiting_in_the_middle_of_a_replay_loses_nothing() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let ((proxy, mine), theirs) = (stage.proxied().await, stage.broadcast().await);
     let topic = logged(1000);
     let mut subscription = mine.subscribe(&topic).await.unwrap();

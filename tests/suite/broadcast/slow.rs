@@ -4,7 +4,7 @@ use coord_broadcast::Received;
 use coord_tests::need;
 use coord_tests::recorder::recorder;
 
-use super::{SOON, Stage, gets, news, next, publish, publish_all};
+use super::{Alone, SOON, Stage, gets, news, next, publish, publish_all};
 
 /// Many times the buffer of a subscriber.
 const SENT: u64 = 1000;
@@ -37,7 +37,7 @@ async fn a_slow_subscriber_is_told_how_many_messages_it_missed_and_holds_up_nobo
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_subscriber_of_a_pattern_is_told_too() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let broadcast = stage.broadcast().await;
     let mut slow = broadcast.subscribe_matching("n").await.unwrap();
     let mut quick = broadcast.subscribe_matching("n").await.unwrap();
@@ -53,7 +53,7 @@ async fn a_slow_subscriber_of_a_pattern_is_told_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_subscriber_that_was_interrupted_too_accounts_for_every_message() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let broadcast = stage.broadcast().await;
     let mut slow = broadcast.subscribe(&news()).await.unwrap();
     let channel = stage.channel();

@@ -10,12 +10,9 @@ use coord_tests::recorder::recorder;
 use coord_tests::servers::{Cluster, Sentinel};
 use coord_tests::wait::eventually;
 
-use super::{SOON, broadcast, gets, key, logged, name, news, next, publish};
-
-fn cluster_url(cluster: &Cluster) -> String {
-    let hosts = cluster.nodes().iter().map(|node| node.addr().to_string());
-    format!("redis+cluster://{}", hosts.collect::<Vec<_>>().join(","))
-}
+use super::{
+    SOON, broadcast, gap, gets, key, logged, message, name, news, next, publish, publish_all,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn topics_on_every_node_of_a_cluster_are_heard_over_one_connection_a_node() {
@@ -23,8 +20,8 @@ async fn topics_on_every_node_of_a_cluster_are_heard_over_one_connection_a_node(
     let cluster = need!(Cluster::start(3).await);
     let prefix = unique("broadcast");
     let (mine, theirs) = (
-        broadcast(&cluster_url(&cluster), &prefix).await,
-        broadcast(&cluster_url(&cluster), &prefix).await,
+        broadcast(&cluster.url(), &prefix).await,
+        broadcast(&cluster.url(), &prefix).await,
     );
     let mut nodes = BTreeSet::new();
     let mut subscriptions = Vec::new();
@@ -59,8 +56,8 @@ async fn when_its_slot_moves_amid_the_traffic_a_subscriber_accounts_for_every_me
     let cluster = need!(Cluster::start(3).await);
     let prefix = unique("broadcast");
     let (mine, theirs) = (
-        broadcast(&cluster_url(&cluster), &prefix).await,
-        broadcast(&cluster_url(&cluster), &prefix).await,
+        broadcast(&cluster.url(), &prefix).await,
+        broadcast(&cluster.url(), &prefix).await,
     );
     let mut plain = mine.subscribe(&news()).await.unwrap();
     let recorded = Topic::<u64>::new(name("recorded")).replay(100_000.try_into().unwrap());
@@ -145,4 +142,31 @@ async fn after_a_failover_a_subscriber_hears_the_new_master() {
             Received::Lagged(_) => panic!("it is not slow"),
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failover_that_takes_messages_back_is_told_as_a_gap_of_unknown_size() {
+    recorder();
+    let group = need!(Sentinel::start().await);
+    let prefix = unique("broadcast");
+    let (mine, theirs) = (
+        broadcast(&group.url(), &prefix).await,
+        broadcast(&group.url(), &prefix).await,
+    );
+    let mut subscription = mine.subscribe(&news()).await.unwrap();
+    publish(&theirs, &news(), 1).await;
+    group.detach_replicas().await;
+    publish_all(&theirs, &news(), 2..=3).await;
+    gets(&mut subscription, 1..=3).await;
+
+    group.fail_over().await;
+
+    // Nothing has been published since.
+    assert_eq!(gap(&mut subscription).await.missed, None);
+    eventually(SOON * 2, "the new master takes messages", || async {
+        theirs.publish(&news(), &4).await.is_ok()
+    })
+    .await;
+    let message = message(&mut subscription).await;
+    assert_eq!((message.position.sequence(), message.body), (2, 4));
 }

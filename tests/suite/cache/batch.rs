@@ -3,7 +3,7 @@
 use coord_core::{ErrorKind, Name};
 use coord_tests::need;
 
-use super::{Stage, name, near, options};
+use super::{Alone, Stage, name, near, options};
 
 fn names(count: usize) -> Vec<Name> {
     (0..count).map(|n| name(&n.to_string())).collect()
@@ -18,7 +18,7 @@ fn values(count: usize) -> Vec<(Name, String)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_are_set_and_got_in_their_order_in_one_call_each() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     for (kind, verb) in [(options(), "MGET"), (near(), "EVALSHA")] {
         let cache = stage.cache(kind).await;
         cache.set_many(&values(3)).await.unwrap();
@@ -87,9 +87,9 @@ async fn one_value_that_is_too_large_keeps_all_from_being_set() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_prefix_is_deleted_in_steps_and_takes_nothing_else_along() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let cache = stage.cache(options()).await;
-    let teams = coord_cache::Cache::<String>::new(&stage.redis().await, &name("teams"), options());
+    let teams = coord_cache::Cache::<String>::new(&stage.client().await, &name("teams"), options());
     let many: Vec<_> = (0..3000)
         .map(|n| (name(&format!("eu:*{n}")), "x".to_owned()))
         .collect();

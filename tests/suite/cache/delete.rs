@@ -6,7 +6,7 @@ use coord_tests::need;
 use coord_tests::recorder::recorder;
 use tokio::time::Instant;
 
-use super::{DEADLINE, Loads, PLACEHOLDER, SOON, Stage, life, name, near, options, text};
+use super::{Alone, DEADLINE, Loads, PLACEHOLDER, SOON, Stage, life, name, near, options, text};
 
 fn every_kind() -> [CacheOptions; 3] {
     [options(), options().stale(life(60_000)), near()]
@@ -124,7 +124,7 @@ async fn a_delete_while_a_stale_value_is_loaded_anew_is_not_undone_by_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delete_during_an_outage_says_that_it_did_not_happen() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, cache) = stage.proxied(options()).await;
     cache.set(&name("1"), &"Ada".to_owned()).await.unwrap();
     proxy.refuse().await;
@@ -148,7 +148,7 @@ async fn a_delete_during_an_outage_says_that_it_did_not_happen() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delete_whose_answer_is_lost_is_sent_again_and_one_without_any_answer_is_unknown() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, cache) = stage.proxied(options()).await;
     cache.set(&name("1"), &"Ada".to_owned()).await.unwrap();
     let lost = proxy.lose_reply_to("UNLINK");

@@ -9,7 +9,7 @@ use coord_tests::need;
 use coord_tests::recorder::recorder;
 use coord_tests::servers::RedisServer;
 
-use super::{Loads, SOON, Stage, connect, life, name, options, text, users};
+use super::{Alone, Loads, SOON, Stage, connect, life, name, options, text, users};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_set_is_got_by_others_until_its_ttl_which_every_key_has() {
@@ -70,7 +70,7 @@ async fn a_large_value_is_compressed_and_read_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_value_above_the_limit_is_refused_and_one_at_the_limit_taken() {
     let stage = need!(Stage::new().await);
-    let redis = stage.redis().await;
+    let redis = stage.client().await;
     let cache = Cache::with_codec(&redis, &users(), options().max_bytes(100), Raw);
 
     cache.set(&name("1"), &vec![7; 100]).await.unwrap();
@@ -126,7 +126,7 @@ async fn that_there_is_nothing_is_kept_only_where_it_is_asked_for_and_for_its_ow
 async fn a_value_of_another_schema_is_a_miss_and_is_replaced() {
     let stage = need!(Stage::new().await);
     let old = stage.cache(options()).await;
-    let redis = stage.redis().await;
+    let redis = stage.client().await;
     let new: Cache<u64> = Cache::new(&redis, &users(), options().schema(2));
     old.set(&name("1"), &"seven".to_owned()).await.unwrap();
 
@@ -148,7 +148,7 @@ async fn a_value_of_another_schema_is_a_miss_and_is_replaced() {
 async fn a_value_that_the_codec_does_not_understand_is_a_miss_and_is_replaced() {
     let stage = need!(Stage::new().await);
     let strings = stage.cache(options()).await;
-    let numbers: Cache<u64> = Cache::new(&stage.redis().await, &users(), options());
+    let numbers: Cache<u64> = Cache::new(&stage.client().await, &users(), options());
     strings.set(&name("1"), &"seven".to_owned()).await.unwrap();
 
     assert_eq!(numbers.get(&name("1")).await.unwrap(), None);
@@ -196,7 +196,7 @@ async fn what_is_not_the_caches_is_not_touched() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn scripts_that_the_server_forgot_are_sent_again() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let cache = stage.cache(options().stale(life(60_000))).await;
     for n in 0..3 {
         stage.ask(&["SCRIPT", "FLUSH"]).await;
@@ -214,7 +214,7 @@ async fn scripts_that_the_server_forgot_are_sent_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hit_takes_one_call_and_a_miss_takes_two() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     for options in [options(), options().stale(life(1000))] {
         let cache = stage.cache(options).await;
         // The scripts are known.
@@ -253,7 +253,7 @@ fn calls(lines: Vec<String>) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_memory_is_full_what_is_there_is_still_served_and_the_rest_loaded() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let plain = stage.cache(options()).await;
     let timed = stage.cache(options().stale(life(60_000))).await;
     plain.set(&name("1"), &"Ada".to_owned()).await.unwrap();
@@ -278,11 +278,11 @@ async fn where_memory_is_full_what_is_there_is_still_served_and_the_rest_loaded(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_caches_and_two_databases_do_not_mix() {
-    let stage = need!(Stage::with(RedisServer::builder()).await);
+    let stage = need!(Alone::with(RedisServer::builder()).await);
     let users = stage.cache(options()).await;
-    let redis = stage.redis().await;
+    let redis = stage.client().await;
     let teams: Cache<String> = Cache::new(&redis, &name("teams"), options());
-    let other = connect(&format!("{}/1", stage.server.url()), &stage.prefix).await;
+    let other = connect(&format!("{}/1", stage.redis.url()), &stage.prefix).await;
     let elsewhere: Cache<String> = Cache::new(&other, &super::users(), options());
 
     users.set(&name("1"), &"Ada".to_owned()).await.unwrap();
@@ -330,7 +330,10 @@ async fn no_key_is_ever_without_a_ttl() {
     for entry in ["set", "many", "loaded", "negative", "placeholder", "stale"] {
         keys.push(stage.key(entry).as_str().to_owned());
     }
-    assert_eq!(stage.ask(&["DBSIZE"]).await, keys.len().to_string());
+    let mut stored = stage.redis.keys(&stage.prefix).await.unwrap();
+    stored.sort();
+    keys.sort();
+    assert_eq!(stored, keys);
     for key in keys {
         let pttl: i64 = stage.ask(&["PTTL", &key]).await.parse().unwrap();
         assert!(pttl > 0, "{key}: {pttl}");

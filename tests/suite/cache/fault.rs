@@ -8,11 +8,11 @@ use coord_tests::recorder::recorder;
 use coord_tests::wait::eventually;
 use tokio::time::Instant;
 
-use super::{DEADLINE, Loads, SOON, Stage, life, name, options, text};
+use super::{Alone, DEADLINE, Loads, SOON, life, name, options, text};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_redis_is_away_values_are_loaded_without_it_once_a_key_and_soon_at_once() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, cache) = stage.proxied(options()).await;
     cache.set(&name("1"), &"old".to_owned()).await.unwrap();
     proxy.refuse().await;
@@ -69,7 +69,7 @@ async fn while_redis_is_away_values_are_loaded_without_it_once_a_key_and_soon_at
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_server_holds_a_load_up_for_no_longer_than_the_deadline() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let cache = stage.cache(options()).await;
     stage.server.pause().await;
     let loads = Loads::default();
@@ -96,7 +96,7 @@ async fn a_paused_server_holds_a_load_up_for_no_longer_than_the_deadline() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_whose_answer_is_lost_finds_its_own_placeholder() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     for (n, kind) in [options(), options().stale(life(1000))]
         .into_iter()
         .enumerate()
@@ -123,7 +123,7 @@ async fn a_question_whose_answer_is_lost_finds_its_own_placeholder() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_whose_answer_is_lost_is_known_to_have_happened() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, cache) = stage.proxied(options()).await;
     let loads = Loads::default();
     let loading = tokio::spawn({
@@ -149,7 +149,7 @@ async fn a_store_whose_answer_is_lost_is_known_to_have_happened() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_in_the_middle_of_a_load_costs_the_stored_value_and_nothing_else() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, cache) = stage.proxied(options()).await;
     let loads = Loads::default();
     let loading = tokio::spawn({
@@ -177,7 +177,7 @@ async fn an_outage_in_the_middle_of_a_load_costs_the_stored_value_and_nothing_el
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_flush_everything_is_loaded_again() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let cache = stage.cache(options()).await;
     let loads = Loads::default();
     for _ in 0..2 {

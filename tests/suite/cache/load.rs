@@ -11,7 +11,7 @@ use coord_tests::recorder::recorder;
 use coord_tests::wait::eventually;
 use tokio::time::Instant;
 
-use super::{Loads, SOON, Stage, name, options, text};
+use super::{Alone, Loads, SOON, Stage, name, options, text};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_who_miss_together_load_once_and_get_the_same_value() {
@@ -71,7 +71,7 @@ async fn a_leader_that_is_dropped_takes_no_load_along() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_is_dropped_before_redis_answered_leaves_the_load_to_the_others() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, cache) = stage.proxied(options()).await;
     let loads = Loads::default();
     let mut hold = proxy.hold_request(stage.key("1").as_str());
@@ -238,9 +238,10 @@ async fn two_clients_that_miss_together_load_once() {
         let load = loads.at_once("another");
         async move { theirs.get_or_fetch(&name("1"), load).await }
     });
+    let channel = stage.key("1").channel(0);
     eventually(SOON, "the other one waits for a message", || async {
-        stage.ask(&["PUBSUB", "NUMPAT"]).await.is_empty()
-            || !stage.ask(&["PUBSUB", "CHANNELS", "*"]).await.is_empty()
+        let waiting = stage.redis.subscribers(channel.as_str()).await;
+        waiting.expect("the server answers") == 1
     })
     .await;
 
@@ -316,7 +317,7 @@ async fn a_load_that_outlasts_its_placeholder_renews_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_waits_for_a_load_that_is_under_way() {
     let stage = need!(Stage::new().await);
-    let redis = stage.redis().await;
+    let redis = stage.client().await;
     let cache = coord_cache::Cache::new(&redis, &super::users(), options());
     let loads = Loads::default();
     let loading = tokio::spawn({

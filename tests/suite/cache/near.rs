@@ -9,7 +9,7 @@ use coord_tests::recorder::recorder;
 use coord_tests::servers::RedisServer;
 use coord_tests::wait::eventually;
 
-use super::{Loads, SOON, Stage, connect, life, name, near, options, text, users};
+use super::{Alone, Loads, SOON, Stage, connect, life, name, near, options, text, users};
 
 /// Waits until the value is served from the process.
 async fn is_near(cache: &Cache<String>, entry: &str) {
@@ -33,7 +33,7 @@ async fn becomes(cache: &Cache<String>, entry: &str, value: Option<&str>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_value_that_was_read_is_served_without_a_call() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let cache = stage.cache(near()).await;
     cache.set(&name("1"), &"Ada".to_owned()).await.unwrap();
     is_near(&cache, "1").await;
@@ -62,7 +62,7 @@ async fn a_value_that_was_read_is_served_without_a_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_by_anybody_is_seen() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (mine, theirs) = (stage.cache(near()).await, stage.cache(options()).await);
     let stored = stage.key("1");
     theirs.set(&name("1"), &"Ada".to_owned()).await.unwrap();
@@ -90,7 +90,7 @@ async fn a_change_by_anybody_is_seen() {
         .await;
 
     // It still listens, and so does a second one of another name.
-    let teams: Cache<String> = Cache::new(&stage.redis().await, &name("teams"), near());
+    let teams: Cache<String> = Cache::new(&stage.client().await, &name("teams"), near());
     teams.set(&name("1"), &"red".to_owned()).await.unwrap();
     theirs.set(&name("1"), &"Ed".to_owned()).await.unwrap();
     is_near(&teams, "1").await;
@@ -101,8 +101,8 @@ async fn a_change_by_anybody_is_seen() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_near_caches_of_one_client_share_a_connection() {
-    let stage = need!(Stage::new().await);
-    let redis = stage.redis().await;
+    let stage = need!(Alone::new().await);
+    let redis = stage.client().await;
     // Also two of one name.
     let all: Vec<Cache<String>> = ["users", "users2", "teams", "users"]
         .map(|of| Cache::new(&redis, &name(of), near()))
@@ -118,7 +118,7 @@ async fn two_near_caches_of_one_client_share_a_connection() {
         .filter(|line| line.contains("name=coord-tracking"));
     assert_eq!(tracking.count(), 1, "{clients}");
 
-    let other = stage.redis().await;
+    let other = stage.client().await;
     let others: Cache<String> = Cache::new(&other, &name("users2"), options());
     others.delete(&name("1")).await.unwrap();
     becomes(&all[1], "1", None).await;
@@ -140,7 +140,7 @@ async fn what_this_process_changes_is_gone_from_it_when_the_call_returns() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_was_overtaken_by_its_news_is_not_kept() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, cache) = stage.proxied(near()).await;
     let others = stage.cache(options()).await;
     for entry in ["1", "other"] {
@@ -175,7 +175,7 @@ async fn an_answer_that_was_overtaken_by_its_news_is_not_kept() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_during_a_cut_are_seen_after_it() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, cache) = stage.proxied(near()).await;
     let others = stage.cache(options()).await;
     others.set(&name("1"), &"old".to_owned()).await.unwrap();
@@ -201,7 +201,7 @@ async fn changes_during_a_cut_are_seen_after_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_connection_is_found_and_what_it_kept_dropped() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, cache) = stage.proxied(near()).await;
     let others = stage.cache(options()).await;
     others.set(&name("1"), &"old".to_owned()).await.unwrap();
@@ -220,7 +220,7 @@ async fn a_silent_connection_is_found_and_what_it_kept_dropped() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_while_the_server_closed_the_connection_are_seen() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (mine, theirs) = (stage.cache(near()).await, stage.cache(options()).await);
     theirs.set(&name("1"), &"old".to_owned()).await.unwrap();
     is_near(&mine, "1").await;
@@ -260,7 +260,7 @@ async fn a_value_stays_no_longer_than_it_is_fresh() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_who_may_not_track_has_a_cache_without_a_near_one() {
     let rules = ["on", ">secret", "~*", "&*", "+@all", "-client|tracking"];
-    let stage = need!(Stage::with(RedisServer::builder().user("app", &rules)).await);
+    let stage = need!(Alone::with(RedisServer::builder().user("app", &rules)).await);
     let redis = connect(&stage.server.url_as("app", "secret"), &stage.prefix).await;
     let cache: Cache<String> = Cache::new(&redis, &users(), near());
     let others = stage.cache(options()).await;

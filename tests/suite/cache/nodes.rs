@@ -11,7 +11,7 @@ use super::{Loads, PLACEHOLDER, SOON, Stage, name, options, text};
 impl Stage {
     async fn node(&self) -> NodeProcess {
         let node = Program::at(env!("CARGO_BIN_EXE_cache_node"))
-            .args([&self.server.url(), &self.prefix])
+            .args([&self.redis.url(), &self.prefix])
             .start();
         let mut node = node.expect("cargo built it");
         node.line_starting("ready", SOON).await;

@@ -7,8 +7,9 @@ use coord_tests::need::unique;
 use coord_tests::recorder::recorder;
 use coord_tests::servers::{Cluster, Sentinel};
 use coord_tests::wait::eventually;
+use tokio::time::Instant;
 
-use super::{Loads, SOON, connect, name, near, options, text, users};
+use super::{Loads, SOON, connect, life, name, near, options, text, users};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_failover_a_near_cache_is_true_again() {
@@ -47,15 +48,47 @@ async fn after_a_failover_a_near_cache_is_true_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_that_a_failover_lost_is_undone_until_the_ttl_and_one_it_kept_is_not() {
+    recorder();
+    let group = need!(Sentinel::start().await);
+    let prefix = unique("cache");
+    let ttl = life(120_000);
+    let redis = connect(&group.url(), &prefix).await;
+    let cache: Cache<String> = Cache::new(&redis, &users(), options().ttl(ttl));
+    let keys = coord_core::KeySpace::new(&prefix).unwrap();
+    let [lost, kept] = ["lost", "kept"].map(name);
+    for entry in [&lost, &kept] {
+        cache.set(entry, &"old".to_owned()).await.unwrap();
+    }
+    let set = Instant::now();
+    cache.delete(&kept).await.unwrap();
+    group.detach_replicas().await;
+    cache.delete(&lost).await.unwrap();
+    assert_eq!(cache.get(&lost).await.unwrap(), None);
+
+    let master = group.fail_over().await;
+
+    eventually(SOON, "the new master is asked", || async {
+        cache.get(&lost).await.is_ok()
+    })
+    .await;
+    let back = cache.get(&lost).await.unwrap();
+    assert_eq!(back.as_deref().map(String::as_str), Some("old"));
+    assert_eq!(cache.get(&kept).await.unwrap(), None);
+    let key = keys.key("cache", &[&users(), &lost]);
+    let passed = i64::try_from(set.elapsed().as_millis()).unwrap();
+    let pttl = master.command(&["PTTL", key.as_str()]).await.unwrap();
+    let pttl = pttl.int().unwrap();
+    assert!((1..=120_000 - passed).contains(&pttl), "{pttl}");
+    cache.delete(&lost).await.unwrap();
+    assert_eq!(cache.get(&lost).await.unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn on_a_cluster_every_node_serves_and_tells_also_after_a_slot_has_moved() {
     recorder();
     let cluster = need!(Cluster::start(3).await);
-    let hosts: Vec<_> = cluster
-        .nodes()
-        .iter()
-        .map(|node| node.addr().to_string())
-        .collect();
-    let url = format!("redis+cluster://{}", hosts.join(","));
+    let url = cluster.url();
     let prefix = unique("cache");
     let reader: Cache<String> = Cache::new(&connect(&url, &prefix).await, &users(), near());
     let writer: Cache<String> = Cache::new(&connect(&url, &prefix).await, &users(), options());

@@ -7,7 +7,7 @@ use coord_ratelimit::{Blocks, By};
 use coord_tests::need;
 use tokio::task::JoinSet;
 
-use super::{DAY, SOON, Stage, each_algorithm, gcra, subject};
+use super::{Alone, DAY, SOON, Stage, each_algorithm, gcra, subject};
 
 /// Takes permits one by one until one is denied; says how many there were.
 async fn all_of(blocks: &Blocks, name: &str) -> u32 {
@@ -25,7 +25,7 @@ async fn all_of(blocks: &Blocks, name: &str) -> u32 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_block_is_one_round_trip() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let blocks = stage.limiter([gcra(100, DAY)]).await.in_blocks(10).unwrap();
     let subject = subject("trips");
     let first = blocks.try_acquire(&subject, 1).await.unwrap();
@@ -100,7 +100,7 @@ async fn a_stock_older_than_the_period_is_thrown_away() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_of_one_subject_draw_one_block_together() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let blocks = stage.limiter([gcra(100, DAY)]).await.in_blocks(50).unwrap();
     assert!(
         blocks

@@ -9,7 +9,9 @@ use coord_tests::recorder::recorder;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::{DAY, SOON, Stage, each_algorithm, gcra, limiter, name, quota, retry_after, subject};
+use super::{
+    Alone, DAY, SOON, Stage, each_algorithm, gcra, limiter, name, quota, retry_after, subject,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_twenty_at_once_on_a_fresh_limit_of_ten_exactly_ten_pass() {
@@ -100,7 +102,7 @@ async fn nine_of_ten_used_leaves_no_room_for_five_and_nothing_is_taken() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn more_than_ever_fits_is_never_allowed_and_redis_is_not_asked() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     for limit in each_algorithm(10, DAY) {
         let limiter = stage.limiter([limit]).await;
         let monitor = stage.server.monitor().await.unwrap();
@@ -123,7 +125,7 @@ async fn more_than_ever_fits_is_never_allowed_and_redis_is_not_asked() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_is_one_round_trip_and_a_denial_that_holds_is_none() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let limiter = stage.limiter([gcra(5, DAY)]).await;
     let subject = subject("trips");
     // The script is known.
@@ -219,7 +221,7 @@ async fn what_is_given_back_can_be_taken_again_and_never_more_than_the_limit() {
 async fn a_limit_that_is_made_again_goes_on_where_it_was_and_another_quota_holds_at_once() {
     let stage = need!(Stage::new().await);
     for (number, limit) in each_algorithm(10, DAY).into_iter().enumerate() {
-        let redis = stage.redis().await;
+        let redis = stage.client().await;
         let subject = subject(&format!("again-{number}"));
         for _ in 0..10 {
             let limiter = limiter(&redis, [limit.clone()]);
@@ -241,7 +243,7 @@ async fn a_limit_that_is_made_again_goes_on_where_it_was_and_another_quota_holds
 /// The clock of a client is not even read for what is sent.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_call_is_sent_at_every_time() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     for limit in each_algorithm(1000, Duration::from_secs(1)) {
         let limiter = stage.limiter([limit]).await;
         let _ = limiter.try_acquire(&subject("clock"), 1).await.unwrap();
@@ -285,7 +287,8 @@ async fn a_rate_holds_to_one_permit_while_two_nodes_take_all_they_can_get() {
             granted
         })
     };
-    let time = || async { stage.server.command(&["TIME"]).await.unwrap() };
+    // All of them are on this machine, and go by its clock.
+    let time = || async { stage.redis.everywhere(&["TIME"]).await.unwrap().remove(0) };
     let micros = |time: &coord_tests::resp::Resp| {
         let part = |index: usize| time.items()[index].text().parse::<u64>().unwrap();
         part(0) * 1_000_000 + part(1)
@@ -307,7 +310,7 @@ async fn a_rate_holds_to_one_permit_while_two_nodes_take_all_they_can_get() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_a_limiter_or_a_call_is_invalid() {
     let stage = need!(Stage::new().await);
-    let redis = stage.redis().await;
+    let redis = stage.client().await;
     let new = |limits: Vec<Limit>| Limiter::new(&redis, limits, WithoutRedis::Allow);
     let kind = |made: coord_core::Result<Limiter>| made.err().expect("refused").kind();
 

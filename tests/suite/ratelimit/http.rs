@@ -10,7 +10,7 @@ use coord_tests::need;
 use http::{Request, Response, StatusCode};
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 
-use super::{DAY, Stage, gcra, name, quota, subject};
+use super::{Alone, DAY, Stage, gcra, name, quota, subject};
 
 /// Asks a service behind `limiter` in the name of `client`, if it has one.
 async fn get(limiter: &Limiter, client: Option<&str>) -> Response<String> {
@@ -101,7 +101,7 @@ async fn clients_are_told_apart_and_nobody_is_not_counted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_redis_the_policy_answers_and_claims_no_numbers() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     for (policy, status) in [
         (WithoutRedis::Allow, StatusCode::OK),
         (WithoutRedis::Deny, StatusCode::SERVICE_UNAVAILABLE),
@@ -123,7 +123,7 @@ async fn without_redis_the_policy_answers_and_claims_no_numbers() {
 async fn what_cannot_be_decided_is_an_error_of_the_server() {
     let stage = need!(Stage::new().await);
     let limiter = stage.limiter([gcra(1, DAY)]).await;
-    let redis = stage.redis().await;
+    let redis = stage.client().await;
     let key = redis
         .keys()
         .key("ratelimit", &[&name("a")])

@@ -7,7 +7,7 @@ use coord_ratelimit::{Level, Limit, Rule, wire};
 use coord_tests::need;
 use coord_tests::resp::{Connection, Resp};
 
-use super::{Stage, gcra, name, quota};
+use super::{Alone, gcra, name, quota};
 
 /// A number from a seed that a failure prints.
 struct Random(u64);
@@ -43,7 +43,7 @@ async fn run(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_random_schedules_the_scripts_and_the_model_agree_to_the_microsecond() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let mut connection = stage.server.connect().await.expect("up");
     let seed = RandomState::new().hash_one("schedule");
     let mut random = Random(seed);
@@ -92,7 +92,7 @@ async fn on_random_schedules_the_scripts_and_the_model_agree_to_the_microsecond(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn products_beyond_the_exactness_of_luas_numbers_are_compared_exactly() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let mut connection = stage.server.connect().await.expect("up");
     let mut random = Random(RandomState::new().hash_one("products"));
     let window_us = 366 * 86_400_000_000_u64;
@@ -134,7 +134,7 @@ async fn products_beyond_the_exactness_of_luas_numbers_are_compared_exactly() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_state_from_a_clock_that_was_ahead_denies_for_one_window_at_most() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let mut connection = stage.server.connect().await.expect("up");
     let second = Duration::from_secs(1);
     let limits = [

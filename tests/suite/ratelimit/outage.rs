@@ -9,7 +9,7 @@ use coord_tests::recorder::recorder;
 use coord_tests::wait::eventually;
 use tokio::time::Instant;
 
-use super::{DAY, DEADLINE, SOON, Stage, each_algorithm, gcra, limiter, retry_after, subject};
+use super::{Alone, DAY, DEADLINE, SOON, each_algorithm, gcra, limiter, retry_after, subject};
 
 /// Calls that would take minutes if each waited for its deadline.
 const MANY: u32 = 200;
@@ -55,7 +55,7 @@ async fn comes_back(limiter: &Limiter, name: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_down_is_replaced_by_the_policy_until_it_is_back() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     for (number, (policy, allows)) in [
         (WithoutRedis::Allow, true),
         (WithoutRedis::Deny, false),
@@ -65,7 +65,7 @@ async fn a_server_that_is_down_is_replaced_by_the_policy_until_it_is_back() {
     .enumerate()
     {
         let name = format!("down-{number}");
-        let redis = stage.redis().await;
+        let redis = stage.client().await;
         let limiter = Limiter::new(&redis, [gcra(1000, DAY)], policy).unwrap();
         assert_eq!(take(&limiter, &name).await.by(), Some(By::Redis));
 
@@ -94,7 +94,7 @@ async fn a_server_that_is_down_is_replaced_by_the_policy_until_it_is_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hole_in_the_network_costs_one_deadline_and_no_more() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, limiter) = stage.proxied(gcra(1000, DAY), WithoutRedis::Allow).await;
     let _ = take(&limiter, "hole").await;
 
@@ -108,7 +108,7 @@ async fn a_hole_in_the_network_costs_one_deadline_and_no_more() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_stands_still_costs_one_deadline_and_no_more() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let limiter = stage.limiter([gcra(1000, DAY)]).await;
     let _ = take(&limiter, "still").await;
 
@@ -125,7 +125,7 @@ async fn a_server_that_stands_still_costs_one_deadline_and_no_more() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_takes_no_writes_is_away_until_it_does() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let limiter = stage.limiter([gcra(1000, DAY)]).await;
     let _ = take(&limiter, "full").await;
 
@@ -141,7 +141,7 @@ async fn a_server_that_takes_no_writes_is_away_until_it_does() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_whose_reply_is_lost_is_decided_by_policy_and_never_sent_again() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     for (number, limit) in each_algorithm(10, DAY).into_iter().enumerate() {
         let name = format!("lost-{number}");
         let (proxy, limiter) = stage.proxied(limit, WithoutRedis::Allow).await;
@@ -164,7 +164,7 @@ async fn a_call_whose_reply_is_lost_is_decided_by_policy_and_never_sent_again() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refund_whose_reply_is_lost_is_not_given_twice() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let (proxy, limiter) = stage.proxied(gcra(10, DAY), WithoutRedis::Allow).await;
     let name = "lost-refund";
     let five = limiter.try_acquire(&subject(name), 5).await.unwrap();
@@ -180,7 +180,7 @@ async fn a_refund_whose_reply_is_lost_is_not_given_twice() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_alone_lets_its_share_pass_and_no_more() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     for limit in each_algorithm(10, DAY) {
         let (proxy, limiter) = stage.proxied(limit, share(3)).await;
         proxy.hole();
@@ -207,7 +207,7 @@ async fn a_process_alone_lets_its_share_pass_and_no_more() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_goes_on_through_an_outage_and_ends_with_the_permit() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let limiter = stage.limiter([gcra(1000, DAY)]).await;
     let _ = take(&limiter, "through").await;
     stage.server.kill().await;
@@ -225,8 +225,8 @@ async fn a_wait_goes_on_through_an_outage_and_ends_with_the_permit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_limiters_of_one_client_learn_of_an_outage_from_one_another() {
-    let stage = need!(Stage::new().await);
-    let redis = stage.redis().await;
+    let stage = need!(Alone::new().await);
+    let redis = stage.client().await;
     let (one, other) = (
         limiter(&redis, [gcra(1000, DAY)]),
         limiter(&redis, [gcra(1000, DAY)]),

@@ -6,7 +6,7 @@ use coord_core::ErrorKind;
 use coord_ratelimit::{By, Limit, Subject};
 use coord_tests::need;
 
-use super::{DAY, Stage, name, quota, retry_after, subject};
+use super::{Alone, DAY, Stage, name, quota, retry_after, subject};
 
 /// One by each algorithm: so many permits a day each.
 fn three(gcra: u32, sliding: u32, fixed: u32) -> [Limit; 3] {
@@ -53,7 +53,7 @@ async fn permits_are_taken_of_all_limits_or_of_none_whichever_is_short() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_users_limit_and_that_of_all_users_hold_in_one_round_trip() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     let limits = [
         Limit::gcra(name("user"), quota(2, DAY), 2).unwrap(),
         Limit::fixed_window(name("org"), quota(3, DAY)),

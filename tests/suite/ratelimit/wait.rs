@@ -10,7 +10,7 @@ use coord_tests::wait::eventually;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::{DAY, SOON, Stage, each_algorithm, gcra, name, retry_after, subject};
+use super::{Alone, DAY, SOON, Stage, each_algorithm, gcra, name, retry_after, subject};
 
 /// Takes all that is there.
 async fn drained(limiter: &Limiter, subject: &Subject) {
@@ -21,7 +21,7 @@ async fn drained(limiter: &Limiter, subject: &Subject) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_gets_its_permit_when_it_is_there() {
-    let stage = need!(Stage::new().await);
+    let stage = need!(Alone::new().await);
     for (number, limit) in each_algorithm(2, Duration::from_millis(400))
         .into_iter()
         .enumerate()
@@ -88,7 +88,7 @@ async fn a_wait_that_cannot_end_in_time_is_not_begun() {
             .is_allowed()
     );
     let limit = stage
-        .redis()
+        .client()
         .await
         .keys()
         .key("ratelimit", &[&name("late")]);

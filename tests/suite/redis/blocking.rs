@@ -9,24 +9,32 @@ use coord_tests::proxy::FaultProxy;
 use coord_tests::servers::RedisServer;
 use coord_tests::wait::eventually;
 
-use super::{SOON, connect, increment, key};
+use super::{SOON, connect, connect_patiently, increment, key};
+
+/// So many clients wait in a call.
+async fn blocked_becomes(server: &RedisServer, count: &str) {
+    eventually(SOON, &format!("{count} are blocked"), || async {
+        server
+            .info("blocked_clients")
+            .await
+            .is_ok_and(|told| told == count)
+    })
+    .await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_blocking_call_holds_up_no_other_call() {
     let server = need!(RedisServer::start().await);
-    let redis = connect(&server.url()).await;
+    let redis = connect_patiently(&server.url()).await;
     let list = key(&redis, "list");
+    // Any call that this holds up runs into its deadline.
+    let block = SOON * 6;
     let popping = {
-        let (redis, pop) = (redis.clone(), Command::new("BLPOP").key(&list).arg(5));
-        tokio::spawn(async move { redis.run_blocking(&pop, Duration::from_secs(5)).await })
+        let pop = Command::new("BLPOP").key(&list).arg(block.as_secs());
+        let redis = redis.clone();
+        tokio::spawn(async move { redis.run_blocking(&pop, block).await })
     };
-    eventually(SOON, "the call blocks", || async {
-        server
-            .info("blocked_clients")
-            .await
-            .is_ok_and(|count| count == "1")
-    })
-    .await;
+    blocked_becomes(&server, "1").await;
 
     for expected in 1..=100 {
         assert_eq!(
@@ -36,6 +44,7 @@ async fn a_blocking_call_holds_up_no_other_call() {
             expected
         );
     }
+    assert!(!popping.is_finished(), "it blocks all the while");
     redis
         .run(&Command::new("RPUSH").key(&list).arg("item"))
         .await
@@ -52,20 +61,16 @@ async fn a_blocking_call_holds_up_no_other_call() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_blocking_call_that_was_given_up_pops_nothing_later() {
     let server = need!(RedisServer::start().await);
-    let redis = connect(&server.url()).await;
+    let redis = connect_patiently(&server.url()).await;
     let list = key(&redis, "list");
-    let pop = Command::new("BLPOP").key(&list).arg(30);
-    let given_up =
-        tokio::time::timeout(Duration::from_millis(200), redis.run_blocking(&pop, SOON)).await;
-    assert!(given_up.is_err());
+    let block = SOON * 6;
+    let pop = Command::new("BLPOP").key(&list).arg(block.as_secs());
+    tokio::select! {
+        popped = redis.run_blocking(&pop, block) => panic!("nothing is there: {popped:?}"),
+        () = blocked_becomes(&server, "1") => {}
+    }
 
-    eventually(SOON, "its connection is closed", || async {
-        server
-            .info("blocked_clients")
-            .await
-            .is_ok_and(|count| count == "0")
-    })
-    .await;
+    blocked_becomes(&server, "0").await;
     redis
         .run(&Command::new("RPUSH").key(&list).arg("item"))
         .await

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use coord_core::{Pattern, Result};
 use tokio::time::Instant;
 
-use crate::client::Redis;
+use super::Redis;
 use crate::command::{Command, Reply, scanned_slot};
 use crate::link::Link;
 

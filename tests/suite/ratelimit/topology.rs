@@ -1,4 +1,4 @@
-//! Limits on a cluster of three masters.
+//! Limits on a cluster and behind sentinels.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,16 @@ use coord_ratelimit::{By, Limit, Limiter, Subject, WithoutRedis};
 use coord_tests::need;
 use coord_tests::need::unique;
 use coord_tests::recorder::recorder;
-use coord_tests::servers::Cluster;
+use coord_tests::servers::{Cluster, Sentinel};
+use coord_tests::wait::eventually;
 
-use super::{DAY, connect, each_algorithm, gcra, limiter, name, quota, subject};
+use super::{DAY, SOON, connect, each_algorithm, gcra, limiter, name, quota, subject};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_hold_on_every_node_of_a_cluster_and_a_node_takes_only_its_own_along() {
     recorder();
     let cluster = need!(Cluster::start(3).await);
-    let hosts: Vec<_> = cluster
-        .nodes()
-        .iter()
-        .map(|node| node.addr().to_string())
-        .collect();
-    let url = format!("redis+cluster://{}", hosts.join(","));
+    let url = cluster.url();
     let prefix = unique("ratelimit");
     let (mine, theirs) = (connect(&url, &prefix).await, connect(&url, &prefix).await);
     let keys = KeySpace::new(&prefix).unwrap();
@@ -86,4 +82,37 @@ async fn limits_hold_on_every_node_of_a_cluster_and_a_node_takes_only_its_own_al
         (by(1).await, by(2).await),
         (Some(By::Redis), Some(By::Redis))
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failover_gives_back_what_was_taken_and_not_replicated_and_no_more() {
+    recorder();
+    let group = need!(Sentinel::start().await);
+    let redis = connect(&group.url(), &unique("ratelimit")).await;
+    let limiters = each_algorithm(10, DAY).map(|limit| limiter(&redis, [limit]));
+    let subject = subject("a");
+    let take = async |limiter: &Limiter, permits: u32| {
+        let decision = limiter.try_acquire(&subject, permits).await;
+        decision.expect("it is decided").is_allowed()
+    };
+    for limiter in &limiters {
+        assert!(take(limiter, 6).await);
+    }
+    group.detach_replicas().await;
+    for limiter in &limiters {
+        assert!(take(limiter, 3).await);
+    }
+
+    group.fail_over().await;
+
+    for limiter in &limiters {
+        eventually(SOON, "the new master is asked", || async {
+            let standing = limiter.peek(&subject).await;
+            standing.is_ok_and(|standing| standing.by == By::Redis)
+        })
+        .await;
+        assert_eq!(limiter.peek(&subject).await.unwrap().remaining, 4);
+        assert!(take(limiter, 4).await);
+        assert!(!take(limiter, 1).await);
+    }
 }
