@@ -1,0 +1,3 @@
+//! x
+pub mod model;
+pub mod store;
