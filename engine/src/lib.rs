@@ -1,3 +1,4 @@
 //! x
 pub mod model;
 pub mod store;
+pub mod transition;

@@ -60,16 +60,32 @@ impl RetryPolicy {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Timeouts {
     /// From scheduling until its first attempt begins. Not retried: the queue has no worker.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "span::option")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "span::option"
+    )]
     pub schedule_to_start: Option<Duration>,
     /// One attempt, from its claim.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "span::option")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "span::option"
+    )]
     pub start_to_close: Option<Duration>,
     /// The whole, with all attempts and the waits between. Not retried.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "span::option")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "span::option"
+    )]
     pub schedule_to_close: Option<Duration>,
     /// Between two heartbeats of an attempt.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "span::option")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "span::option"
+    )]
     pub heartbeat: Option<Duration>,
 }
 
@@ -175,6 +191,10 @@ mod tests {
         assert!(policy.wait_after(3, &Failure::new("away")).is_none());
         let refused = Failure::new("no").of_kind("card_refused");
         assert!(policy.wait_after(1, &refused).is_none());
-        assert!(policy.wait_after(1, &Failure::new("no").non_retryable()).is_none());
+        assert!(
+            policy
+                .wait_after(1, &Failure::new("no").non_retryable())
+                .is_none()
+        );
     }
 }

@@ -107,8 +107,19 @@ impl Message {
     /// # Errors
     /// `Corrupt` when the details are none of its kind.
     pub fn from_record(record: Record) -> Result<Self> {
-        let Event { at, step, kind, payload, .. } = Event::from_record(record)?;
-        Ok(Self { at, step, kind, payload })
+        let Event {
+            at,
+            step,
+            kind,
+            payload,
+            ..
+        } = Event::from_record(record)?;
+        Ok(Self {
+            at,
+            step,
+            kind,
+            payload,
+        })
     }
 }
 
@@ -446,7 +457,10 @@ mod tests {
             name: TypeName::new("approved").expect("a name"),
             request: RequestId::new("r1").expect("an id"),
         };
-        for kind in [EventKind::SignalReceived(signal), EventKind::TimerFired(events::Nothing {})] {
+        for kind in [
+            EventKind::SignalReceived(signal),
+            EventKind::TimerFired(events::Nothing {}),
+        ] {
             let event = event(kind);
             let record = event.record().expect("a record");
 
@@ -459,7 +473,9 @@ mod tests {
         let record = Record {
             kind: "SelectionOpened".to_owned(),
             details: Some(r#"{"keys":["a"]}"#.to_owned()),
-            ..event(EventKind::TimerFired(events::Nothing {})).record().expect("a record")
+            ..event(EventKind::TimerFired(events::Nothing {}))
+                .record()
+                .expect("a record")
         };
 
         let event = Event::from_record(record.clone()).expect("an event");
@@ -472,7 +488,9 @@ mod tests {
         let record = Record {
             kind: "SignalReceived".to_owned(),
             details: Some("{}".to_owned()),
-            ..event(EventKind::TimerFired(events::Nothing {})).record().expect("a record")
+            ..event(EventKind::TimerFired(events::Nothing {}))
+                .record()
+                .expect("a record")
         };
 
         let error = Event::from_record(record).expect_err("no name");

@@ -60,7 +60,8 @@ impl fmt::Debug for Payload {
 /// Why a workflow, an activity or a step failed: a JSON object that is passed on as it is.
 ///
 /// Fields that this crate does not know survive, so that a failure of a worker in another language
-/// reaches another such worker whole.
+/// reaches another such worker whole. It is no [`std::error::Error`], so that `?` turns any error
+/// into one.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Failure {
     /// What sort of failure it is, for code: the name under which a retry policy excludes it.
@@ -87,6 +88,15 @@ fn application() -> String {
 }
 
 impl Failure {
+    /// The sort of what ended because it was no longer wanted.
+    pub const CANCELLED: &'static str = "cancelled";
+    /// The sort of what took too long.
+    pub const TIMED_OUT: &'static str = "timed_out";
+    /// The sort of what somebody ended.
+    pub const TERMINATED: &'static str = "terminated";
+    /// The sort of what panicked.
+    pub const PANICKED: &'static str = "panicked";
+
     /// A failure that says `message`; trying again may help.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
@@ -126,16 +136,10 @@ impl fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.cause.as_ref().map(|cause| &**cause as _)
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
+/// Any error becomes a failure that trying again may mend, with its causes in the message.
+impl<E: std::error::Error + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
         Self::new(coord_core::signals::Detail::error(&error).to_string())
-            .of_kind(error.kind().as_str())
     }
 }
 
@@ -145,7 +149,8 @@ mod tests {
 
     #[test]
     fn a_failure_of_another_language_is_passed_on_whole() {
-        let text = r#"{"type":"IOError","message":"no space","class":"App\\Disk","exception":{"line":7}}"#;
+        let text =
+            r#"{"type":"IOError","message":"no space","class":"App\\Disk","exception":{"line":7}}"#;
         let failure: Failure = serde_json::from_str(text).expect("a failure");
 
         let passed: Value = serde_json::to_value(&failure).expect("an object");

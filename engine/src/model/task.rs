@@ -5,9 +5,7 @@ use std::fmt;
 use coord_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    AttemptId, BuildId, Namespace, Queue, RunId, TaskId, Timestamp, TypeName, WorkflowId,
-};
+use super::{AttemptId, BuildId, Namespace, Queue, RunId, TaskId, Timestamp, TypeName, WorkflowId};
 
 /// What a task is for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -154,7 +154,11 @@ mod tests {
 
         assert_eq!(now.plus(Duration::MAX), Timestamp::NEVER);
         assert!(!now.plus(Duration::MAX).comes());
-        assert!(now.as_micros().checked_sub(Due::After(Duration::MAX).encode()).is_some());
+        assert!(
+            now.as_micros()
+                .checked_sub(Due::After(Duration::MAX).encode())
+                .is_some()
+        );
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What people and callers read.
 
-use crate::model::{Attempt, Namespace, Run, RunId, RunStatus, TaskId, TaskKind, Timestamp, TypeName};
+use crate::model::{
+    Attempt, Namespace, Run, RunId, RunStatus, TaskId, TaskKind, Timestamp, TypeName,
+};
 
 /// A run, and why it does or does not move.
 #[derive(Clone, PartialEq, Debug)]
