@@ -33,7 +33,7 @@ mod run;
 mod task;
 mod time;
 
-pub use activity::{Attempt, AttemptEnd, Expired, RetryPolicy, Timeouts};
+pub use activity::{Attempt, AttemptEnd, Expired, Retry, Timeouts};
 pub use event::{Event, EventKind, Message, ParentLink, Record, events};
 pub use id::{
     AttemptId, BuildId, Ids, MAX_ID_BYTES, Namespace, OwnerId, Queue, RequestId, RunId, TaskId,

@@ -24,4 +24,5 @@ mod tests;
 pub use command::{ChildCommand, Command, ContinueCommand};
 pub use draft::{Draft, Fed, Identity, cancel_message, closing};
 pub use settle::{Verdict, expired, judge};
+pub(crate) use state::opens;
 pub use state::{Op, OpKind, Outcome, RunState};

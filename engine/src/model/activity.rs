@@ -12,7 +12,7 @@ use super::{AttemptId, Failure, OwnerId, RunId, TaskId, Timestamp};
 /// The wait after attempt `n` is `min(maximum, initial * coefficient^(n-1))`, without jitter: an
 /// attempt's instant is an entry of a table, and the claims of many spread by themselves.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct RetryPolicy {
+pub struct Retry {
     /// The wait after the first attempt. Default 1 s: most faults of others last about that long.
     #[serde(with = "span")]
     pub initial: Duration,
@@ -28,7 +28,7 @@ pub struct RetryPolicy {
     pub non_retryable: Vec<String>,
 }
 
-impl Default for RetryPolicy {
+impl Default for Retry {
     fn default() -> Self {
         Self {
             initial: Duration::from_secs(1),
@@ -40,7 +40,20 @@ impl Default for RetryPolicy {
     }
 }
 
-impl RetryPolicy {
+impl Retry {
+    /// At most `attempts` attempts, with the waits of the default.
+    pub fn exponential(attempts: u32) -> Self {
+        Self {
+            attempts: Some(attempts.max(1)),
+            ..Self::default()
+        }
+    }
+
+    /// One attempt only.
+    pub fn never() -> Self {
+        Self::exponential(1)
+    }
+
     /// The wait after attempt `attempt` (from 1) that failed as `failure`; `None` if it was the
     /// last one.
     pub fn wait_after(&self, attempt: u32, failure: &Failure) -> Option<Duration> {
@@ -166,9 +179,9 @@ mod tests {
 
     #[test]
     fn the_waits_grow_by_the_factor_up_to_the_longest() {
-        let policy = RetryPolicy {
+        let policy = Retry {
             maximum: Duration::from_secs(5),
-            ..RetryPolicy::default()
+            ..Retry::default()
         };
         let failure = Failure::new("away");
 
@@ -181,10 +194,10 @@ mod tests {
 
     #[test]
     fn the_last_attempt_and_an_excluded_failure_are_followed_by_none() {
-        let policy = RetryPolicy {
+        let policy = Retry {
             attempts: Some(3),
             non_retryable: vec!["card_refused".to_owned()],
-            ..RetryPolicy::default()
+            ..Retry::default()
         };
 
         assert!(policy.wait_after(2, &Failure::new("away")).is_some());

@@ -133,7 +133,7 @@ pub mod events {
     use super::ParentLink;
     use crate::model::time::span;
     use crate::model::{
-        AttemptId, BuildId, Expired, Failure, ParentClose, Priority, Queue, RequestId, RetryPolicy,
+        AttemptId, BuildId, Expired, Failure, ParentClose, Priority, Queue, RequestId, Retry,
         RunId, Timeouts, Timestamp, TypeName, WorkflowId,
     };
 
@@ -197,7 +197,7 @@ pub mod events {
         /// Its priority.
         pub priority: Priority,
         /// The retry policy in force.
-        pub retry: RetryPolicy,
+        pub retry: Retry,
         /// The timeouts in force.
         pub timeouts: Timeouts,
         /// What the author sent, to be given back as it was.

@@ -163,6 +163,11 @@ impl Ids {
         RunId(self.make())
     }
 
+    /// The id of a new incarnation of this process.
+    pub fn owner(&self) -> OwnerId {
+        OwnerId(self.make())
+    }
+
     /// The id of a new attempt.
     pub fn attempt(&self) -> AttemptId {
         AttemptId(self.make())

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 /// An instant in microseconds since 1970, UTC, on the clock of the database.
 ///
 /// Stored and compared as an integer, so that no database rounds it to another instant.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Timestamp(i64);
 

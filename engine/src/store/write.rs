@@ -16,7 +16,7 @@ pub enum Write {
     Deliver(Box<Deliver>),
     /// Adds events during a turn. Answered `Done` or `Lost`.
     Append(Append),
-    /// Ends a turn, or commits what it has so far. Answered `Done`, `Lost` or `Stale`.
+    /// Ends a turn, or commits what it has so far. Answered `Done`, `Taken`, `Lost` or `Stale`.
     Turn(Box<Turn>),
     /// Ends an activity and tells its run. Answered `Done` or `Lost`.
     Settle(Settle),
@@ -65,6 +65,13 @@ pub enum Outcome {
     Repeated {
         /// The run that it reached then.
         run: RunId,
+    },
+    /// The turn happened, and goes on under the run's workflow task, leased with this epoch.
+    Taken {
+        /// The epoch.
+        epoch: u64,
+        /// How many messages the run was ever sent.
+        inbox_seq: u64,
     },
     /// The fence failed: the task is somebody else's, or nobody's, or gone. Nothing happened.
     Lost,
@@ -258,6 +265,10 @@ pub struct Turn {
 pub enum Then {
     /// The turn goes on: the task stays leased, with its epoch. Only with [`Fence::Task`].
     Keep,
+    /// The turn goes on, and from here under the run's workflow task, which is made if there is none
+    /// and leased with an epoch one higher than before. Only with [`Fence::Activity`]. Answered
+    /// `Taken`.
+    Take(Lease),
     /// The run waits. Its status is `waiting`, or `running` when its task is due.
     ///
     /// When messages wait beyond `drained`, its workflow task is ready at once. Otherwise it is

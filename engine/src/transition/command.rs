@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use crate::model::{
-    Failure, ParentClose, Payload, Priority, Queue, RetryPolicy, RunId, Timeouts, TypeName,
-    WorkflowId,
+    Failure, ParentClose, Payload, Priority, Queue, Retry, RunId, Timeouts, TypeName, WorkflowId,
 };
 
 /// One thing that the code of a run asks for.
@@ -23,7 +22,7 @@ pub enum Command {
         /// Its priority; the run's if not said.
         priority: Option<Priority>,
         /// When it is tried again.
-        retry: RetryPolicy,
+        retry: Retry,
         /// How long it may take.
         timeouts: Timeouts,
     },

@@ -7,8 +7,8 @@ use coord_core::{Error, Result};
 use super::command::{ChildCommand, Command, ContinueCommand};
 use super::state::{OpKind, Outcome, RunState};
 use crate::model::{
-    Closed, Due, Event, EventKind, Failure, Message, Namespace, ParentLink, Payload, Record,
-    RequestId, RunId, TaskId, Timestamp, WorkflowId, events,
+    Closed, Due, Event, EventKind, Failure, Message, Namespace, ParentClose, ParentLink, Payload,
+    Record, RequestId, RunId, TaskId, Timestamp, WorkflowId, events,
 };
 use crate::store::{
     Closing, CommandKind, Deliver, Fence, NewActivity, OnDuplicate, Start, Target, Then, Turn,
@@ -41,6 +41,8 @@ pub struct Draft {
     state: RunState,
     now: Timestamp,
     drained: u64,
+    /// As of the last commit.
+    drained_before: u64,
     pending: Pending,
     feed: VecDeque<Fed>,
 }
@@ -64,6 +66,7 @@ impl Draft {
             now: state.at(),
             state,
             drained,
+            drained_before: drained,
             pending: Pending::default(),
             feed: VecDeque::new(),
         }
@@ -94,18 +97,44 @@ impl Draft {
         self.feed.pop_front()
     }
 
-    /// Whether anything waits to be committed.
-    pub fn is_pending(&self) -> bool {
-        self.pending != Pending::default()
+    /// Whether the code must not see the next event yet: the result of a local step, which is
+    /// committed before anything follows from it.
+    pub fn holds_back(&self) -> bool {
+        let is_result = |fed: &Fed| {
+            matches!(
+                fed.event.kind,
+                EventKind::StepCompleted(_) | EventKind::StepFailed(_)
+            )
+        };
+        self.is_pending() && self.feed.front().is_some_and(is_result)
     }
 
-    /// Whether what waits to be committed is events only, of a turn that goes on.
+    /// Whether there is an event that the code has not seen.
+    pub fn has_fed(&self) -> bool {
+        !self.feed.is_empty()
+    }
+
+    /// Whether anything waits to be committed.
+    pub fn is_pending(&self) -> bool {
+        !self.pending.events.is_empty() || !self.is_events_only()
+    }
+
+    /// Whether what waits to be committed is events only, with no message taken.
     pub fn is_events_only(&self) -> bool {
-        let pending = Pending {
-            events: Vec::new(),
-            ..self.pending.clone()
-        };
-        pending == Pending::default()
+        let Pending {
+            events: _,
+            activities,
+            dropped,
+            children,
+            deliveries,
+            closing,
+        } = &self.pending;
+        activities.is_empty()
+            && dropped.is_empty()
+            && children.is_empty()
+            && deliveries.is_empty()
+            && closing.is_none()
+            && self.drained == self.drained_before
     }
 
     /// Takes the message at `place` of the inbox; one that the run no longer wants is dropped.
@@ -486,6 +515,11 @@ impl Draft {
         // Its tasks go with it, whichever they are.
         self.pending.activities.clear();
         self.pending.dropped.clear();
+        // A child that would be ended at once is not even begun.
+        self.pending.children.retain(|child| {
+            let link = child.parent.as_ref();
+            link.is_some_and(|link| link.on_close == ParentClose::Abandon)
+        });
         self.pending.closing = Some(closing(closed, self.now)?);
         Ok(())
     }
@@ -506,24 +540,25 @@ impl Draft {
             .collect()
     }
 
-    /// The turn that commits what was decided; afterwards nothing waits. A turn that goes on keeps
-    /// its task, another one waits or is the last.
+    /// The turn that commits what was decided; afterwards nothing waits. A run that has ended is
+    /// closed by it, another one goes on as `then` says, or waits.
     ///
     /// # Errors
     /// `Invalid` when the details of an event have no JSON form.
-    pub fn cut(&mut self, fence: Fence, goes_on: bool) -> Result<Turn> {
+    pub fn cut(&mut self, fence: Fence, then: Option<Then>) -> Result<Turn> {
+        self.drained_before = self.drained;
         let pending = std::mem::take(&mut self.pending);
         let run = &self.identity.run;
         let not_started = (!pending.children.is_empty())
             .then(|| self.not_started())
             .transpose()?;
+        let waits = || Then::Wait {
+            due: self.state.next_due().map(Due::At),
+            wait: self.state.wait(),
+        };
         let then = match pending.closing {
             Some(closing) => Then::Close(Box::new(closing)),
-            None if goes_on => Then::Keep,
-            None => Then::Wait {
-                due: self.state.next_due().map(Due::At),
-                wait: self.state.wait(),
-            },
+            None => then.unwrap_or_else(waits),
         };
         Ok(Turn {
             fence,

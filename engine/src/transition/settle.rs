@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{Expired, Failure, RetryPolicy, Timeouts, Timestamp};
+use crate::model::{Expired, Failure, Retry, Timeouts, Timestamp};
 
 /// What follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,7 +19,7 @@ pub enum Verdict {
 /// No attempt begins after the time for the whole is over: waiting for one would only delay the
 /// news.
 pub fn judge(
-    (policy, timeouts): (&RetryPolicy, &Timeouts),
+    (policy, timeouts): (&Retry, &Timeouts),
     attempt: u32,
     failure: &Failure,
     (scheduled_at, now): (Timestamp, Timestamp),
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn no_attempt_begins_after_the_time_for_the_whole() {
-        let policy = RetryPolicy::default();
+        let policy = Retry::default();
         let timeouts = Timeouts {
             schedule_to_close: Some(10 * SECOND),
             ..Timeouts::default()

@@ -119,6 +119,11 @@ impl RunState {
         self.ops.get(&step)
     }
 
+    /// All operations, in the order of their numbers.
+    pub fn ops(&self) -> impl Iterator<Item = (u64, &Op)> {
+        self.ops.iter().map(|(step, op)| (*step, op))
+    }
+
     /// The operations without an outcome, in the order of their numbers.
     pub fn open(&self) -> impl Iterator<Item = (u64, &Op)> {
         self.open.iter().map(|step| (*step, &self.ops[step]))
@@ -351,7 +356,7 @@ impl RunState {
 }
 
 /// The operation that an event opens, if it does.
-fn opens(kind: &EventKind) -> Option<(OpKind, Option<TypeName>)> {
+pub(crate) fn opens(kind: &EventKind) -> Option<(OpKind, Option<TypeName>)> {
     Some(match kind {
         EventKind::ActivityScheduled(activity) => (OpKind::Activity, Some(activity.name.clone())),
         EventKind::TimerScheduled(_) => (OpKind::Timer, None),

@@ -7,8 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::{
     AttemptId, Event, EventKind, Expired, Failure, Message, Namespace, ParentClose, Payload,
-    Priority, Queue, RequestId, RetryPolicy, RunId, Timeouts, Timestamp, TypeName, WorkflowId,
-    events,
+    Priority, Queue, RequestId, Retry, RunId, Timeouts, Timestamp, TypeName, WorkflowId, events,
 };
 use crate::store::{Fence, Held, Holder, Then, Turn};
 
@@ -84,7 +83,7 @@ fn command() -> impl Strategy<Value = Command> {
             input: payload(step),
             queue: None,
             priority: None,
-            retry: RetryPolicy::default(),
+            retry: Retry::default(),
             timeouts: Timeouts::default(),
         }),
         3 => (step.clone(), 0..50_u64).prop_map(|(step, ms)| Command::Timer {
@@ -217,7 +216,7 @@ fn cut(draft: &mut Draft) -> Turn {
         epoch: 1,
         holder: Holder::Overdue,
     };
-    draft.cut(Fence::Task(held), false).expect("a turn")
+    draft.cut(Fence::Task(held), None).expect("a turn")
 }
 
 fn history(turns: &[Turn]) -> Vec<Event> {
