@@ -129,6 +129,15 @@ impl Code {
         }
         let mut code = Self::new(identity, ids, &state, function);
         code.expect(&state, events);
+        // A run may begin with signals that another one has handed on: before its first turn, its
+        // code has asked for nothing.
+        let is_first = |event: &Event| {
+            matches!(
+                event.kind,
+                EventKind::Started(_) | EventKind::SignalReceived(_)
+            )
+        };
+        let has_turns = !events.iter().all(is_first);
         let mut progress = Progress::Waits;
         for (index, (event, outcome)) in events.iter().zip(outcomes).enumerate() {
             if is_last(&event.kind) {
@@ -144,7 +153,7 @@ impl Code {
                     got,
                 }));
             }
-            code.script.lock().ahead = index + 1 < events.len();
+            code.script.lock().ahead = has_turns && index + 1 < events.len();
             code.see(event, outcome);
             match code.poll(Waker::noop(), false) {
                 Ok(now) => progress = now,
