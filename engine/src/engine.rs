@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::clock::Clock;
-use crate::committer::{Committer, locked};
+use crate::committer::{Committer, Patience, locked};
 use crate::model::{Ids, Namespace, OwnerId, Queue, TaskKind, Timestamp};
 use crate::signals::SIGNALS;
 use crate::store::{Outcome, Store, Then, Write};
@@ -76,8 +76,17 @@ impl Engine {
 impl Core {
     /// Commits `write`, and tells this process of what there is to do by it.
     pub(crate) async fn commit(&self, write: Write) -> Result<Outcome> {
+        self.commit_with(write, Patience::None).await
+    }
+
+    /// As [`commit`](Self::commit), through outages of the database, for as long as it is awaited.
+    pub(crate) async fn commit_patiently(&self, write: Write) -> Result<Outcome> {
+        self.commit_with(write, Patience::WhileAwaited).await
+    }
+
+    async fn commit_with(&self, write: Write, patience: Patience) -> Result<Outcome> {
         let hints = Hints::of(&write);
-        let outcome = self.committer.commit(write).await?;
+        let outcome = self.committer.commit(write, patience).await?;
         let happened = matches!(outcome, Outcome::Done { .. } | Outcome::Started { .. });
         if happened {
             hints.give(&self.wake, &outcome);

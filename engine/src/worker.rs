@@ -171,9 +171,8 @@ impl Worker {
             _ = self.shop.activities.acquire_many(activities).await;
         };
         let is_done = tokio::time::timeout(grace, all_idle).await.is_ok();
-        locked(&self.shop.work).abort_all();
         self.shop.give_all_back().await;
-        self.loops.abort_all();
+        self.loops.shutdown().await;
         is_done
     }
 }

@@ -196,9 +196,13 @@ impl Shop {
         }
     }
 
-    /// Gives back to the queue what is held, as if it had not been claimed.
+    /// Ends all that is under way, and gives it back to the queue as if it had not been claimed.
     pub(super) async fn give_all_back(&self) {
-        for (kind, held) in self.leases.drain() {
+        // Before the end of who holds them: that ends the leases as well.
+        let held = self.leases.drain();
+        let mut work = std::mem::take(&mut *locked(&self.work));
+        work.shutdown().await;
+        for (kind, held) in held {
             let put_back = PutBack {
                 held,
                 how: PutBackHow::Untouched,

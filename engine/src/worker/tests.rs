@@ -583,3 +583,212 @@ async fn a_shutdown_gives_back_what_is_under_way() {
         "the attempt that was given back does not count"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_code_changed_is_set_aside_and_goes_on_when_it_is_mended() {
+    const TRIPLE: Activity<u32, u32> = Activity::new("tests.triple");
+    const CHANGED: Workflow<(), u32> = Workflow::new("tests.changed");
+    async fn right(ctx: Context, (): ()) -> Result<u32, Failure> {
+        let once = ctx.activity(DOUBLE, &1).await?;
+        ctx.signal(APPROVED).recv().await?;
+        Ok(once)
+    }
+    async fn wrong(ctx: Context, (): ()) -> Result<u32, Failure> {
+        let once = ctx.activity(TRIPLE, &1).await?;
+        ctx.signal(APPROVED).recv().await?;
+        Ok(once)
+    }
+    let stage = Stage::new().await;
+    let worker = || stage.worker().activity(DOUBLE, double);
+    let first = worker().workflow(CHANGED, right).start();
+    let handle = stage
+        .client
+        .start(CHANGED, id("a"), &())
+        .await
+        .expect("started")
+        .handle;
+    tokio::time::sleep(MINUTE).await;
+    first.shutdown(MINUTE).await;
+    let second = worker().workflow(CHANGED, wrong).start();
+    handle
+        .signal(APPROVED, &"ann".to_owned())
+        .await
+        .expect("sent");
+    tokio::time::sleep(MINUTE).await;
+    let described = handle.describe().await.expect("an answer").expect("there");
+    let task = &described.tasks[0];
+    assert_eq!(
+        (task.status.as_str(), task.blocked.as_deref()),
+        ("blocked", Some("replay"))
+    );
+    let error = task.last_error.as_deref().expect("an error");
+    assert!(
+        error.contains("`tests.double`") && error.contains("`tests.triple`"),
+        "{error}"
+    );
+    second.shutdown(MINUTE).await;
+
+    let _third = worker().workflow(CHANGED, right).start();
+    handle.resume().await.expect("set aside");
+
+    assert_eq!(handle.result(MINUTE).await.expect("an answer"), Some(Ok(2)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panicking_workflow_stands_until_its_code_is_mended_and_harms_no_other() {
+    const BAD: Workflow<(), u32> = Workflow::new("tests.bad");
+    static IS_MENDED: AtomicU32 = AtomicU32::new(0);
+    async fn bad(_: Context, (): ()) -> Result<u32, Failure> {
+        assert!(IS_MENDED.load(Ordering::SeqCst) > 0, "not yet");
+        Ok(7)
+    }
+    let stage = Stage::new().await;
+    let worker = stage
+        .worker()
+        .workflow(BAD, bad)
+        .workflow(SUM, sum)
+        .activity(DOUBLE, double);
+    let _worker = worker.start();
+    let bad = stage
+        .client
+        .start(BAD, id("bad"), &())
+        .await
+        .expect("started")
+        .handle;
+    let good = stage
+        .client
+        .start(SUM, id("good"), &vec![1])
+        .await
+        .expect("started")
+        .handle;
+    assert_eq!(good.result(MINUTE).await.expect("an answer"), Some(Ok(2)));
+    assert_eq!(bad.result(MINUTE).await.expect("an answer"), None);
+
+    IS_MENDED.store(1, Ordering::SeqCst);
+
+    assert_eq!(
+        bad.result(2 * MINUTE).await.expect("an answer"),
+        Some(Ok(7))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activity_that_no_worker_begins_times_out() {
+    const LONELY: Workflow<(), String> = Workflow::new("tests.lonely");
+    async fn lonely(ctx: Context, (): ()) -> Result<String, Failure> {
+        let call = ctx
+            .activity(DOUBLE, &1)
+            .schedule_to_start(Duration::from_secs(30));
+        Ok(call.await.expect_err("nobody is there").kind)
+    }
+    let stage = Stage::new().await;
+    let _worker = stage.worker().workflow(LONELY, lonely).start();
+
+    let handle = stage
+        .client
+        .start(LONELY, id("a"), &())
+        .await
+        .expect("started")
+        .handle;
+
+    let kind = handle.result(MINUTE).await.expect("an answer");
+    assert_eq!(kind, Some(Ok(Failure::TIMED_OUT.to_owned())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_silent_is_given_up_and_the_next_one_knows_how_far_it_came() {
+    const COUNTED: Workflow<(), u32> = Workflow::new("tests.counted");
+    async fn counted(ctx: Context, (): ()) -> Result<u32, Failure> {
+        ctx.activity(DOUBLE, &1)
+            .heartbeat(Duration::from_secs(10))
+            .await
+    }
+    async fn count(attempt: Attempt, _: u32) -> Result<u32, Failure> {
+        if let Some(progress) = attempt.progress::<u32>()? {
+            return Ok(progress + attempt.number());
+        }
+        attempt.heartbeat(&40).await?;
+        std::future::pending().await
+    }
+    let stage = Stage::new().await;
+    let _worker = stage
+        .worker()
+        .workflow(COUNTED, counted)
+        .activity(DOUBLE, count)
+        .start();
+
+    let handle = stage
+        .client
+        .start(COUNTED, id("a"), &())
+        .await
+        .expect("started")
+        .handle;
+
+    assert_eq!(
+        handle.result(2 * MINUTE).await.expect("an answer"),
+        Some(Ok(42))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workflow_whose_time_is_over_ends() {
+    const FOREVER: Workflow<(), ()> = Workflow::new("tests.forever");
+    async fn forever(ctx: Context, (): ()) -> Result<(), Failure> {
+        ctx.signal(APPROVED).recv().await.map(drop)
+    }
+    let stage = Stage::new().await;
+    let _worker = stage.worker().workflow(FOREVER, forever).start();
+
+    let started = stage
+        .client
+        .start(FOREVER, id("a"), &())
+        .within(MINUTE)
+        .await
+        .expect("started");
+
+    let failure = started
+        .handle
+        .result(2 * MINUTE)
+        .await
+        .expect("an answer")
+        .expect("ended");
+    assert_eq!(failure.expect_err("over").kind, Failure::TIMED_OUT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_and_a_signal_reach_a_workflow_whose_step_is_under_way() {
+    const BUSY: Workflow<(), String> = Workflow::new("tests.busy");
+    async fn busy(ctx: Context, (): ()) -> Result<String, Failure> {
+        let work = ctx.step("hang", async || {
+            std::future::pending::<()>().await;
+            Ok::<_, Failure>(())
+        });
+        let signal = ctx.signal(APPROVED);
+        let news = async {
+            let name = signal.recv().await?;
+            ctx.sleep(Duration::from_secs(90)).await?;
+            Ok::<_, Failure>(name)
+        };
+        match select(work, news).await {
+            Either::Left(_) => Ok("worked".to_owned()),
+            Either::Right(name) => name,
+        }
+    }
+    let stage = Stage::new().await;
+    let _worker = stage.worker().workflow(BUSY, busy).start();
+    let handle = stage
+        .client
+        .start(BUSY, id("a"), &())
+        .await
+        .expect("started")
+        .handle;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+
+    handle
+        .signal(APPROVED, &"ann".to_owned())
+        .await
+        .expect("sent");
+
+    let name = handle.result(3 * MINUTE).await.expect("an answer");
+    assert_eq!(name, Some(Ok("ann".to_owned())));
+}
