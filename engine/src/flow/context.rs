@@ -133,8 +133,16 @@ impl Context {
     /// Which way to take through code that has changed: `newest` for a run that comes here for the
     /// first time, and 0 for one that came by before `change` existed. A run keeps its way.
     ///
-    /// ```ignore
-    /// if ctx.version("charge before shipping", 1) == 0 { old(&ctx).await } else { new(&ctx).await }
+    /// ```
+    /// # use coord_engine::{flow::Context, model::Failure};
+    /// # async fn old(_: &Context) -> Result<u32, Failure> { Ok(1) }
+    /// # async fn new(_: &Context) -> Result<u32, Failure> { Ok(2) }
+    /// async fn order(ctx: Context, _: ()) -> Result<u32, Failure> {
+    ///     match ctx.version("charge before shipping", 1) {
+    ///         0 => old(&ctx).await,
+    ///         _ => new(&ctx).await,
+    ///     }
+    /// }
     /// ```
     ///
     /// # Panics

@@ -261,7 +261,7 @@ impl RunState {
             if self.ops.contains_key(&step) {
                 return Err(corrupt(event, "opens an operation a second time"));
             }
-            self.open_operation(step, kind, name, &event.kind);
+            self.open_operation(step, kind, name.as_ref(), &event.kind);
         }
         let Some(outcome) = self.outcome(event) else {
             return Ok(None);
@@ -284,12 +284,12 @@ impl RunState {
         &mut self,
         step: u64,
         kind: OpKind,
-        name: Option<TypeName>,
+        name: Option<&TypeName>,
         event: &EventKind,
     ) {
         let mut op = Op {
             kind,
-            name: name.clone(),
+            name: name.cloned(),
             due_at: Timestamp::NEVER,
             ended: false,
             child: None,

@@ -349,7 +349,7 @@ fn a_request_to_end_ends_what_is_open_and_nothing_later() {
     draft
         .carry_out(Command::Timer {
             step: 1,
-            delay: Duration::from_secs(60),
+            delay: Duration::from_mins(1),
         })
         .expect("a timer");
     let request = events::CancelRequested {

@@ -25,7 +25,7 @@ use crate::transition::Identity;
 /// How many events are read at a time.
 const PAGE: u32 = 10_000;
 /// The longest wait before a turn that failed is tried again.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+const LONGEST_BACKOFF: Duration = Duration::from_mins(1);
 
 impl Shop {
     /// Takes the turn that was claimed by the request sent at `sent`.
@@ -50,7 +50,7 @@ impl Shop {
     }
 
     /// The run of `task`, as far as its history goes, with the messages that wait.
-    async fn live(&self, task: &Task) -> Result<Live, Trouble> {
+    async fn live(&self, task: &Task) -> Result<Box<Live>, Trouble> {
         let cached = self.cache.take(&task.run);
         let known = cached
             .as_ref()
@@ -93,7 +93,7 @@ impl Shop {
         Ok(live.code().answer(query, Some(input)))
     }
 
-    fn replay(&self, loaded: &LoadedRun, events: &[Event]) -> Result<Live, Trouble> {
+    fn replay(&self, loaded: &LoadedRun, events: &[Event]) -> Result<Box<Live>, Trouble> {
         let run = &loaded.run;
         let unknown = || Error::invalid(format!("this worker does not know {}", run.name));
         let function = self
@@ -111,7 +111,7 @@ impl Shop {
             .map_or(run.inbox_seq, |first| first.seq - 1);
         let ids = Arc::clone(&self.core.ids);
         let at = (drained, self.core.clock.now());
-        Live::replay(identity, ids, events, &**function, at)
+        Live::replay(identity, ids, events, &**function, at).map(Box::new)
     }
 
     async fn load(&self, run: &RunId, after: u64) -> Result<(LoadedRun, Vec<Event>)> {
@@ -141,7 +141,7 @@ impl Shop {
     /// Goes on with a run under its workflow task until it waits or ends, and commits.
     async fn go_on(
         self: &Arc<Self>,
-        mut live: Live,
+        mut live: Box<Live>,
         lease: &LeaseGuard<'_>,
     ) -> Result<(), Trouble> {
         let fence = Fence::Task(lease.held.clone());
@@ -163,7 +163,7 @@ impl Shop {
     /// Those of the first commit. What goes wrong after it is dealt with.
     pub(super) async fn go_on_from(
         self: &Arc<Self>,
-        mut live: Live,
+        mut live: Box<Live>,
         activity: &LeaseGuard<'_>,
     ) -> Result<(), Trouble> {
         let fence = Fence::Activity(activity.held.clone());
@@ -274,7 +274,7 @@ impl Shop {
     /// Commits the end of a turn; a run that goes on stays in memory.
     async fn end_turn(
         self: &Arc<Self>,
-        mut live: Live,
+        mut live: Box<Live>,
         fence: Fence,
         lease: &LeaseGuard<'_>,
     ) -> Result<(), Trouble> {
