@@ -3,11 +3,13 @@
 use std::sync::{Arc, Mutex, Weak};
 
 use coord_core::Result;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::committer::{Committer, Patience, locked};
+use crate::fleet::Fleet;
 use crate::model::{Ids, Namespace, OwnerId, Queue, TaskKind, Timestamp};
 use crate::signals::SIGNALS;
 use crate::store::{Outcome, Store, Then, Write};
@@ -27,7 +29,7 @@ pub(crate) struct Core {
     pub(crate) clock: Arc<Clock>,
     pub(crate) wake: Wake,
     committer: Committer,
-    owner: Mutex<OwnerId>,
+    fleet: Fleet,
     /// The workers of this process, for questions.
     workers: Mutex<Vec<Weak<Shop>>>,
 }
@@ -46,7 +48,7 @@ impl Engine {
         let store: Arc<dyn Store> = Arc::new(store);
         store.migrate().await?;
         let (ids, clock) = (Arc::new(Ids::random()), Arc::new(Clock::default()));
-        let owner = ids.owner();
+        let fleet = Fleet::join(Arc::clone(&store), Arc::clone(&ids)).await?;
         let committer = Committer::new(Arc::clone(&store), Arc::clone(&clock));
         let core = Core {
             store,
@@ -54,7 +56,7 @@ impl Engine {
             clock,
             wake: Wake::default(),
             committer,
-            owner: Mutex::new(owner),
+            fleet,
             workers: Mutex::default(),
         };
         Ok(Self {
@@ -96,7 +98,12 @@ impl Core {
 
     /// The incarnation of this process.
     pub(crate) fn owner(&self) -> OwnerId {
-        locked(&self.owner).clone()
+        self.fleet.owner().borrow().clone()
+    }
+
+    /// Hears when this process becomes another incarnation.
+    pub(crate) fn watch_owner(&self) -> watch::Receiver<OwnerId> {
+        self.fleet.owner()
     }
 
     /// A worker of this process has begun.

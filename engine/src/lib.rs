@@ -55,6 +55,7 @@ pub mod client;
 mod clock;
 mod committer;
 mod engine;
+mod fleet;
 pub mod flow;
 #[cfg(any(test, feature = "testing"))]
 pub mod memory;

@@ -101,11 +101,10 @@ impl Code {
         let seed = state.started().map_or(0, |started| started.seed);
         let script = Script::new(Pages::new(identity, ids, seed));
         let guard = Arc::new(Guard::default());
+        let running = function(Context::new(script.clone()), state.input().cloned());
         Self {
-            running: Some(function(
-                Context::new(script.clone()),
-                state.input().cloned(),
-            )),
+            // The budget of the runtime would make code yield that waits for its history only.
+            running: Some(Box::pin(tokio::task::unconstrained(running))),
             script,
             waker: Waker::from(Arc::clone(&guard)),
             guard,

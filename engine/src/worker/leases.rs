@@ -103,6 +103,16 @@ impl Leases {
         }
     }
 
+    /// Tells the holders of every lease that is not of `owner` that it is lost.
+    fn lose_but_of(&self, owner: &OwnerId) {
+        for entry in locked(&self.0)
+            .values()
+            .filter(|entry| entry.owner != *owner)
+        {
+            entry.news.send_modify(|news| news.is_lost = true);
+        }
+    }
+
     /// All that is held, and no longer.
     fn drain(&self) -> Vec<(TaskKind, Held)> {
         let drained = std::mem::take(&mut *locked(&self.0));
@@ -147,8 +157,16 @@ impl Shop {
     pub(super) async fn renew(self: Arc<Self>) {
         let mut ticks = tokio::time::interval(self.lease / RENEWALS);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut incarnation = self.core.watch_owner();
         loop {
-            ticks.tick().await;
+            tokio::select! {
+                _ = ticks.tick() => {}
+                // It ends with the engine, and that outlives its workers.
+                Ok(()) = incarnation.changed() => {
+                    self.leases.lose_but_of(&self.core.owner());
+                    continue;
+                }
+            }
             for (owner, items) in self.leases.items() {
                 self.renew_items(owner, items).await;
             }

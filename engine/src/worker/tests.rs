@@ -790,3 +790,47 @@ async fn a_timer_and_a_signal_reach_a_workflow_whose_step_is_under_way() {
     let name = handle.result(3 * MINUTE).await.expect("an answer");
     assert_eq!(name, Some(Ok("ann".to_owned())));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_dead_process_had_is_taken_back_by_its_heartbeat_and_not_by_its_lease() {
+    static TRIES: AtomicU32 = AtomicU32::new(0);
+    const HELD: Workflow<(), u32> = Workflow::new("tests.held");
+    async fn held(ctx: Context, (): ()) -> Result<u32, Failure> {
+        ctx.activity(DOUBLE, &1).await
+    }
+    async fn first_hangs(attempt: Attempt, _: u32) -> Result<u32, Failure> {
+        if TRIES.fetch_add(1, Ordering::SeqCst) == 0 {
+            std::future::pending::<()>().await;
+        }
+        Ok(attempt.number())
+    }
+    let store = Memory::new();
+    let engine = Engine::start(store.clone())
+        .await
+        .expect("a store in memory");
+    let dying = engine.worker(namespace(), queue());
+    let dying = dying
+        .workflow(HELD, held)
+        .activity(DOUBLE, first_hangs)
+        .lease(60 * MINUTE);
+    let dying = dying.start();
+    let client = engine.client(namespace(), queue());
+    client.start(HELD, id("a"), &()).await.expect("started");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    drop((dying, client, engine));
+
+    let other = Engine::start(store).await.expect("a store in memory");
+    let worker = other.worker(namespace(), queue());
+    let _worker = worker
+        .workflow(HELD, held)
+        .activity(DOUBLE, first_hangs)
+        .start();
+
+    let handle = other.client(namespace(), queue()).handle(HELD, id("a"));
+    // The dead one led: its term, an election, the time to let others beat, and a sweep.
+    let number = handle
+        .result(Duration::from_secs(35))
+        .await
+        .expect("an answer");
+    assert_eq!(number, Some(Ok(2)));
+}

@@ -372,11 +372,8 @@ impl Shop {
             }
         };
         let held = lease.held.clone();
-        if let Err(error) = self
-            .core
-            .commit(Write::PutBack(PutBack { held, how }))
-            .await
-        {
+        let put_back = Write::PutBack(PutBack { held, how });
+        if let Err(error) = self.commit_held(put_back, lease).await {
             // Its lease ends by itself.
             Signal::StoreFailed {
                 error: Detail::error(&error),
