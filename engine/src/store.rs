@@ -44,9 +44,17 @@
 //! under a lease that still holds skips the events that are there. [`Start`] and [`Deliver`] are
 //! repeated as they are.
 
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod answers;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod batch;
 mod claim;
 mod fleet;
 mod read;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod rows;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod write;
 
 use std::pin::Pin;
@@ -60,6 +68,8 @@ pub use claim::{
     StillHeld, Sweep, Swept,
 };
 pub use fleet::{Heartbeat, Incarnation, Registration, Role, Term};
+#[cfg(feature = "sqlite")]
+pub use sqlite::Sqlite;
 pub use read::{Description, Listing, OpenTask, Page};
 pub use write::{
     Append, Applied, BlockedReason, Closing, CommandKind, Deliver, Fence, Held, Holder, Lease,
