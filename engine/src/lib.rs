@@ -30,6 +30,46 @@
 //!   a run goes on from what the replica knows.
 //! - **when the database's clock jumps ahead**: leases and timers end early then.
 //!
+//! # Example
+//! ```
+//! use std::time::Duration;
+//! use coord_engine::flow::{Activity, Context, Signal, Workflow};
+//! use coord_engine::model::{Failure, Namespace, Queue, WorkflowId};
+//! use coord_engine::{Engine, store::Sqlite, worker::Attempt};
+//!
+//! const ORDER: Workflow<u32, String> = Workflow::new("shop.order");
+//! const CHARGE: Activity<u32, u64> = Activity::new("shop.charge");
+//! const PACKED: Signal<String> = Signal::new("packed");
+//!
+//! async fn order(ctx: Context, cents: u32) -> Result<String, Failure> {
+//!     let receipt = ctx.activity(CHARGE, &cents).await?; // any worker, tried again until it succeeds
+//!     let by = ctx.signal(PACKED).recv().await?; // days later, after any number of deploys
+//!     Ok(format!("receipt {receipt}, packed by {by}"))
+//! }
+//!
+//! async fn charge(attempt: Attempt, cents: u32) -> Result<u64, Failure> {
+//!     println!("{cents} cents, once for {}", attempt.execution());
+//!     Ok(7)
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), coord_core::Error> {
+//! let (namespace, queue) = (Namespace::default(), Queue::default());
+//! let engine = Engine::start(Sqlite::memory()).await?;
+//! let worker = engine.worker(namespace.clone(), queue.clone());
+//! let worker = worker.workflow(ORDER, order).activity(CHARGE, charge).start();
+//!
+//! let client = engine.client(namespace, queue);
+//! let order = client.start(ORDER, WorkflowId::new("order-17")?, &995).or_existing().await?.handle;
+//! order.signal(PACKED, &"ann".to_owned()).await?;
+//! let done = order.result(Duration::from_mins(1)).await?;
+//!
+//! assert_eq!(done, Some(Ok("receipt 7, packed by ann".to_owned())));
+//! worker.shutdown(Duration::from_secs(10)).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Types
 //! | type | for |
 //! |---|---|
