@@ -76,8 +76,6 @@ pub(super) trait Tables: Send {
 /// What a batch does to the tables, in the order in which it is to be written.
 #[derive(Default, Debug)]
 pub(super) struct Changes {
-    /// When.
-    pub(super) now: i64,
     /// Instances that were named and not used after all.
     pub(super) unnamed: Vec<InstanceRow>,
     /// Instances that have another current run.

@@ -56,7 +56,6 @@ impl State {
             tips: HashMap::new(),
             commands: Vec::new(),
             changes: Changes {
-                now,
                 ..Changes::default()
             },
         }
