@@ -97,7 +97,11 @@ impl Member {
                     .emit();
                     failures += 1;
                 }
-                Err(_) => failures += 1,
+                Err(_) => {
+                    let error = Detail::new("a heartbeat: no answer in time for the next one");
+                    Signal::StoreFailed { error }.emit();
+                    failures += 1;
+                }
             }
             if last.elapsed() > TRUSTED {
                 (last, failures) = (self.begin_again(&id, &owner).await, 0);

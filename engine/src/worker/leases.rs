@@ -202,7 +202,11 @@ impl Shop {
                 .emit();
                 self.lose_what_has_ended(&renewal.items);
             }
-            Err(_) => self.lose_what_has_ended(&renewal.items),
+            Err(_) => {
+                let error = Detail::new("renewing leases: no answer in a third of their time");
+                Signal::StoreFailed { error }.emit();
+                self.lose_what_has_ended(&renewal.items);
+            }
         }
     }
 
