@@ -68,9 +68,9 @@ pub use claim::{
     StillHeld, Sweep, Swept,
 };
 pub use fleet::{Heartbeat, Incarnation, Registration, Role, Term};
+pub use read::{Description, Listing, OpenTask, Page};
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
-pub use read::{Description, Listing, OpenTask, Page};
 pub use write::{
     Append, Applied, BlockedReason, Closing, CommandKind, Deliver, Fence, Held, Holder, Lease,
     NewActivity, OnDuplicate, Outcome, PutBack, PutBackHow, Settle, Start, Target, Terminate, Then,

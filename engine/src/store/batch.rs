@@ -76,8 +76,6 @@ pub(super) trait Tables: Send {
 /// What a batch does to the tables, in the order in which it is to be written.
 #[derive(Default, Debug)]
 pub(super) struct Changes {
-    /// When.
-    pub(super) now: i64,
     /// Instances that were named and not used after all.
     pub(super) unnamed: Vec<InstanceRow>,
     /// Instances that have another current run.
@@ -160,7 +158,9 @@ async fn prepare(tables: &mut impl Tables, asked: &Asked, writes: &[Write]) -> R
         let same = asked.closing(&again) == closing
             && asked.runs(&again, &self::kin(tables, &closing).await?) == runs;
         if !same {
-            return Err(Error::contended("applying writes: the runs meant have changed"));
+            return Err(Error::contended(
+                "applying writes: the runs meant have changed",
+            ));
         }
     }
     let tasks = asked.tasks(&rows);

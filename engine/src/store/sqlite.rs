@@ -17,7 +17,6 @@ mod sql;
 use std::path::Path;
 use std::time::Duration;
 
-use coord_core::Result;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
