@@ -50,6 +50,8 @@ mod answers;
 mod batch;
 mod claim;
 mod fleet;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod read;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod rows;
@@ -69,6 +71,8 @@ pub use claim::{
 };
 pub use fleet::{Heartbeat, Incarnation, Registration, Role, Term};
 pub use read::{Description, Listing, OpenTask, Page};
+#[cfg(feature = "postgres")]
+pub use postgres::Postgres;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 pub use write::{
