@@ -50,6 +50,8 @@ mod answers;
 mod batch;
 mod claim;
 mod fleet;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod read;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod rows;
@@ -68,9 +70,11 @@ pub use claim::{
     StillHeld, Sweep, Swept,
 };
 pub use fleet::{Heartbeat, Incarnation, Registration, Role, Term};
+pub use read::{Description, Listing, OpenTask, Page};
+#[cfg(feature = "postgres")]
+pub use postgres::Postgres;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
-pub use read::{Description, Listing, OpenTask, Page};
 pub use write::{
     Append, Applied, BlockedReason, Closing, CommandKind, Deliver, Fence, Held, Holder, Lease,
     NewActivity, OnDuplicate, Outcome, PutBack, PutBackHow, Settle, Start, Target, Terminate, Then,

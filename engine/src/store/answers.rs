@@ -208,7 +208,9 @@ pub(super) fn swept(rows: Vec<SweptRow>) -> Result<Swept> {
     let mut swept = Swept::default();
     for row in rows {
         if row.status == TaskStatus::Blocked.as_str() {
-            swept.poisoned.push(TaskId::new(row.task_id).map_err(corrupt)?);
+            swept
+                .poisoned
+                .push(TaskId::new(row.task_id).map_err(corrupt)?);
             continue;
         }
         swept.ready += 1;
@@ -302,7 +304,10 @@ pub(super) fn description(
     Ok(Description {
         now: Timestamp::from_micros(now),
         run: run.run()?,
-        tasks: tasks.into_iter().map(TaskRow::open).collect::<Result<_>>()?,
+        tasks: tasks
+            .into_iter()
+            .map(TaskRow::open)
+            .collect::<Result<_>>()?,
         attempts: attempts
             .into_iter()
             .map(AttemptRow::attempt)

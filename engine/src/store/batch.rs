@@ -158,7 +158,9 @@ async fn prepare(tables: &mut impl Tables, asked: &Asked, writes: &[Write]) -> R
         let same = asked.closing(&again) == closing
             && asked.runs(&again, &self::kin(tables, &closing).await?) == runs;
         if !same {
-            return Err(Error::contended("applying writes: the runs meant have changed"));
+            return Err(Error::contended(
+                "applying writes: the runs meant have changed",
+            ));
         }
     }
     let tasks = asked.tasks(&rows);

@@ -5,9 +5,9 @@ use std::time::Duration;
 use coord_core::{Error, Result};
 
 use crate::model::{
-    Attempt, AttemptEnd, AttemptId, BuildId, Closed, Failure, Namespace, OwnerId, Payload, Priority,
-    Queue, Record, Run, RunId, RunStatus, Task, TaskId, TaskKind, TaskStatus, Timestamp, TypeName,
-    Wait, WorkflowId, micros,
+    Attempt, AttemptEnd, AttemptId, BuildId, Closed, Failure, Namespace, OwnerId, Payload,
+    Priority, Queue, Record, Run, RunId, RunStatus, Task, TaskId, TaskKind, TaskStatus, Timestamp,
+    TypeName, Wait, WorkflowId, micros,
 };
 
 use super::{ClaimedTask, Lease, NewActivity, OpenTask, Overdue, Start};
@@ -314,8 +314,9 @@ impl RunRow {
     /// The run as callers see it.
     pub(super) fn run(mut self) -> Result<Run> {
         let closed = self.closed()?;
-        let status = RunStatus::from_word(&self.status)
-            .ok_or_else(|| Error::corrupt(format!("reading a run: its status is {}", self.status)))?;
+        let status = RunStatus::from_word(&self.status).ok_or_else(|| {
+            Error::corrupt(format!("reading a run: its status is {}", self.status))
+        })?;
         let wait = [Wait::Activity, Wait::Timer, Wait::Signal, Wait::Child]
             .into_iter()
             .find(|wait| self.wait_reason.as_deref() == Some(wait.as_str()));
@@ -453,7 +454,11 @@ impl TaskRow {
         }
         let after = |since: Option<i64>, span: i64| since.map_or(NEVER, |since| since + span);
         let waits = self.attempt_count == 0 && self.is(TaskStatus::Ready);
-        let to_start = if waits { self.schedule_to_start_at } else { NEVER };
+        let to_start = if waits {
+            self.schedule_to_start_at
+        } else {
+            NEVER
+        };
         self.schedule_to_close_at
             .min(to_start)
             .min(after(self.started_at, self.start_to_close_us))
@@ -584,7 +589,8 @@ impl AttemptRow {
             run: read(self.run_id, "run id")?,
             number: unsigned(self.attempt)?,
             owner: some(self.lease_owner, "owner id")?,
-            end: end.ok_or_else(|| Error::corrupt("reading an attempt: its end is none of ours"))?,
+            end: end
+                .ok_or_else(|| Error::corrupt("reading an attempt: its end is none of ours"))?,
             failure: failure_of(Some(self.failure))?,
             ended_at: Timestamp::from_micros(self.ended_at),
         })

@@ -43,7 +43,10 @@ pub(crate) async fn claims_go_by_priority_and_age(stage: Stage) {
         order.extend(tasks.into_iter().map(|it| it.task.workflow.to_string()));
     }
 
-    assert_eq!(order, ["urgent", "early", "late", "twin", "other twin", "idle"]);
+    assert_eq!(
+        order,
+        ["urgent", "early", "late", "twin", "other twin", "idle"]
+    );
 }
 
 pub(crate) async fn two_claims_never_share_a_task(stage: Stage) {
@@ -118,11 +121,17 @@ pub(crate) async fn a_claim_takes_only_what_it_knows(stage: Stage) {
     let of_all = stage.claim_of(TaskKind::Workflow, "q", 9);
     let names = async |claim: &Claim| {
         let tasks = stage.claim(claim).await.tasks;
-        let names: HashSet<_> = tasks.into_iter().map(|it| it.task.workflow.to_string()).collect();
+        let names: HashSet<_> = tasks
+            .into_iter()
+            .map(|it| it.task.workflow.to_string())
+            .collect();
         names
     };
 
-    assert_eq!(names(&of_build).await, HashSet::from(["new".to_owned(), "any".to_owned()]));
+    assert_eq!(
+        names(&of_build).await,
+        HashSet::from(["new".to_owned(), "any".to_owned()])
+    );
     assert_eq!(names(&of_all).await, HashSet::from(["old".to_owned()]));
     let activities = stage.claim_of(TaskKind::Activity, "q", 9);
     assert!(stage.claim(&activities).await.tasks.is_empty());
@@ -158,7 +167,10 @@ pub(crate) async fn a_claimed_activity_comes_with_what_scheduled_it(stage: Stage
     assert!(claimed.task.attempt_id.is_some());
     let now = stage.now().await;
     let left = claimed.task.deadline_at.since(now);
-    assert!(left > Duration::from_secs(4) && left <= Duration::from_secs(9), "{left:?}");
+    assert!(
+        left > Duration::from_secs(4) && left <= Duration::from_secs(9),
+        "{left:?}"
+    );
 }
 
 fn renewal(task: &Held, ttl: Duration, beat: Option<Option<Payload>>) -> Renewal {
@@ -194,7 +206,10 @@ pub(crate) async fn a_late_renewal_revives_nothing(stage: Stage) {
         owner: owner("b"),
         ..renewal(&task, LONG, None)
     };
-    assert_eq!(stage.store.renew(&thief).await.expect("an answer").items, [None]);
+    assert_eq!(
+        stage.store.renew(&thief).await.expect("an answer").items,
+        [None]
+    );
 }
 
 pub(crate) async fn a_heartbeat_carries_progress_to_the_next_attempt(stage: Stage) {
@@ -237,7 +252,10 @@ pub(crate) async fn a_task_that_is_taken_back_too_often_is_set_aside(stage: Stag
 
     assert_eq!((swept.ready, swept.poisoned.len()), (0, 1));
     let task = stage.describe(&run).await.tasks.remove(0);
-    assert_eq!((task.status.as_str(), task.blocked.as_deref()), ("blocked", Some("poison")));
+    assert_eq!(
+        (task.status.as_str(), task.blocked.as_deref()),
+        ("blocked", Some("poison"))
+    );
     assert_eq!((task.attempt, task.recoveries), (3, 3));
 }
 
@@ -267,7 +285,10 @@ pub(crate) async fn an_overdue_activity_is_ended_by_anybody(stage: Stage) {
     assert_eq!(overdue[0].scheduled, record("ActivityScheduled", 2));
     assert_eq!(overdue[0].owner, Some(owner("a")));
     // Its own lease has not ended, and does not help.
-    assert_eq!(stage.apply(by_deadline(claimed.task.epoch + 1)).await, Outcome::Lost);
+    assert_eq!(
+        stage.apply(by_deadline(claimed.task.epoch + 1)).await,
+        Outcome::Lost
+    );
     let ended = stage.apply(by_deadline(claimed.task.epoch)).await;
     assert!(matches!(ended, Outcome::Done { .. }) || early != Outcome::Lost);
     assert_eq!(stage.apply(settle(&claimed)).await, Outcome::Lost);
@@ -355,7 +376,11 @@ pub(crate) async fn many_writers_and_claimers_see_no_deadlock(stage: Stage) {
 
     for run in runs {
         let loaded = stage.load(run).await;
-        assert_eq!(loaded.inbox.len() as u64, loaded.run.inbox_seq, "dense and whole");
+        assert_eq!(
+            loaded.inbox.len() as u64,
+            loaded.run.inbox_seq,
+            "dense and whole"
+        );
         assert!(stage.describe(run).await.tasks.len() <= 1);
     }
 }

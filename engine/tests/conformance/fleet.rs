@@ -21,7 +21,11 @@ async fn register(stage: &Stage, id: &str, ttl: Duration, alone: bool) {
         ttl,
         alone,
     };
-    stage.store.register(&registration).await.expect("registered");
+    stage
+        .store
+        .register(&registration)
+        .await
+        .expect("registered");
 }
 
 fn beat(id: &str) -> Heartbeat {
@@ -36,7 +40,11 @@ fn beat(id: &str) -> Heartbeat {
 pub(crate) async fn a_role_has_one_holder_at_a_time(stage: Stage) {
     let candidates: Vec<OwnerId> = (0..6).map(|number| owner(&format!("o{number}"))).collect();
     let elect = async |place: usize| {
-        let store = if place % 2 == 0 { &stage.store } else { &stage.other };
+        let store = if place % 2 == 0 {
+            &stage.store
+        } else {
+            &stage.other
+        };
         let term = store.elect(Role::Recovery, &candidates[place], LONG).await;
         term.expect("an answer")
     };
@@ -45,11 +53,20 @@ pub(crate) async fn a_role_has_one_holder_at_a_time(stage: Stage) {
 
     let terms: Vec<_> = terms.into_iter().flatten().collect();
     assert_eq!(terms.len(), 1, "{terms:?}");
-    let again = stage.store.elect(Role::Recovery, &terms[0].holder, LONG).await;
+    let again = stage
+        .store
+        .elect(Role::Recovery, &terms[0].holder, LONG)
+        .await;
     let again = again.expect("an answer").expect("renewed");
-    assert_eq!((again.number, again.acquired_at), (terms[0].number, terms[0].acquired_at));
+    assert_eq!(
+        (again.number, again.acquired_at),
+        (terms[0].number, terms[0].acquired_at)
+    );
     // Another role is free.
-    let other = stage.store.elect(Role::Scheduler, &owner("other"), LONG).await;
+    let other = stage
+        .store
+        .elect(Role::Scheduler, &owner("other"), LONG)
+        .await;
     assert!(other.expect("an answer").is_some());
 }
 
@@ -64,7 +81,11 @@ pub(crate) async fn a_term_number_grows_after_every_gap(stage: Stage) {
     assert!(second.number > first.number);
     assert!(second.acquired_at > first.acquired_at);
 
-    stage.store.resign(&first).await.expect("nothing to give up");
+    stage
+        .store
+        .resign(&first)
+        .await
+        .expect("nothing to give up");
     let refused = stage.store.elect(Role::Recovery, &owner("b"), LONG).await;
     assert_eq!(refused.expect("an answer"), None);
     stage.store.resign(&second).await.expect("given up");
@@ -76,7 +97,10 @@ pub(crate) async fn a_term_number_grows_after_every_gap(stage: Stage) {
 pub(crate) async fn the_dead_are_buried_only_under_a_term(stage: Stage) {
     register(&stage, "dead", SHORT, false).await;
     register(&stage, "alive", LONG, false).await;
-    let past = stage.store.elect(Role::Recovery, &owner("past"), SHORT).await;
+    let past = stage
+        .store
+        .elect(Role::Recovery, &owner("past"), SHORT)
+        .await;
     let past = past.expect("an answer").expect("elected");
     tokio::time::sleep(SHORT * 2).await;
     stage.pass(past.expires_at).await;
@@ -85,10 +109,34 @@ pub(crate) async fn the_dead_are_buried_only_under_a_term(stage: Stage) {
     let term = stage.store.elect(Role::Recovery, &owner("now"), LONG).await;
     let term = term.expect("an answer").expect("elected");
 
-    assert_eq!(stage.store.bury(&term).await.expect("an answer"), [owner("dead")]);
-    assert_eq!(stage.store.heartbeat(&beat("dead")).await.expect("an answer"), None);
-    assert!(stage.store.heartbeat(&beat("alive")).await.expect("an answer").is_some());
-    assert_eq!(stage.store.heartbeat(&beat("nobody")).await.expect("an answer"), None);
+    assert_eq!(
+        stage.store.bury(&term).await.expect("an answer"),
+        [owner("dead")]
+    );
+    assert_eq!(
+        stage
+            .store
+            .heartbeat(&beat("dead"))
+            .await
+            .expect("an answer"),
+        None
+    );
+    assert!(
+        stage
+            .store
+            .heartbeat(&beat("alive"))
+            .await
+            .expect("an answer")
+            .is_some()
+    );
+    assert_eq!(
+        stage
+            .store
+            .heartbeat(&beat("nobody"))
+            .await
+            .expect("an answer"),
+        None
+    );
 }
 
 pub(crate) async fn what_the_dead_had_is_taken_back(stage: Stage) {
@@ -100,7 +148,14 @@ pub(crate) async fn what_the_dead_had_is_taken_back(stage: Stage) {
         draining: true,
         ..beat("a")
     };
-    assert!(stage.store.heartbeat(&draining).await.expect("an answer").is_some());
+    assert!(
+        stage
+            .store
+            .heartbeat(&draining)
+            .await
+            .expect("an answer")
+            .is_some()
+    );
     assert_eq!(stage.sweep().await.ready, 0, "it still counts as alive");
     let stopped = Heartbeat {
         stopped: true,
@@ -117,6 +172,20 @@ pub(crate) async fn an_incarnation_that_is_alone_buries_all_others(stage: Stage)
     register(&stage, "before", LONG, false).await;
     register(&stage, "now", LONG, true).await;
 
-    assert_eq!(stage.store.heartbeat(&beat("before")).await.expect("an answer"), None);
-    assert!(stage.store.heartbeat(&beat("now")).await.expect("an answer").is_some());
+    assert_eq!(
+        stage
+            .store
+            .heartbeat(&beat("before"))
+            .await
+            .expect("an answer"),
+        None
+    );
+    assert!(
+        stage
+            .store
+            .heartbeat(&beat("now"))
+            .await
+            .expect("an answer")
+            .is_some()
+    );
 }

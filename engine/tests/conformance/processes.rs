@@ -41,7 +41,10 @@ pub(crate) async fn many_processes_claim_and_commit_side_by_side(stage: Stage) {
                 let turn = Write::Turn(Box::new(stage.turn(&task)));
                 let applied = store.apply(&[turn]).await.expect("applied");
                 assert!(
-                    matches!(applied.outcomes[0], coord_engine::store::Outcome::Done { .. }),
+                    matches!(
+                        applied.outcomes[0],
+                        coord_engine::store::Outcome::Done { .. }
+                    ),
                     "{:?} {applied:?}",
                     held(&task)
                 );

@@ -19,7 +19,10 @@ pub(crate) async fn an_event_is_read_as_it_was_written(stage: Stage) {
     };
     stage.apply(append).await;
 
-    assert_eq!(stage.load(&run).await.events[1..], [record("Full", 2), bare]);
+    assert_eq!(
+        stage.load(&run).await.events[1..],
+        [record("Full", 2), bare]
+    );
     let load = |after, limit| Load {
         run: run.clone(),
         after,
@@ -62,7 +65,15 @@ pub(crate) async fn a_list_goes_on_where_its_page_ended(stage: Stage) {
     started.reverse();
     assert_eq!(read, started);
     listing.status = Some(RunStatus::Completed);
-    assert!(stage.store.list(&listing).await.expect("a page").runs.is_empty());
+    assert!(
+        stage
+            .store
+            .list(&listing)
+            .await
+            .expect("a page")
+            .runs
+            .is_empty()
+    );
 }
 
 pub(crate) async fn a_description_says_why_a_run_stands(stage: Stage) {

@@ -214,7 +214,11 @@ impl Stage {
 
     pub(crate) async fn claim_activity(&self, of: &str) -> ClaimedTask {
         let claim = self.claim_of(TaskKind::Activity, of, 1);
-        self.claim(&claim).await.tasks.pop().expect("a due activity")
+        self.claim(&claim)
+            .await
+            .tasks
+            .pop()
+            .expect("a due activity")
     }
 
     pub(crate) fn attempt(&self) -> AttemptId {

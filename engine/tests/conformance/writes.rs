@@ -8,8 +8,8 @@ use coord_engine::model::{
     WorkflowId,
 };
 use coord_engine::store::{
-    Append, BlockedReason, ClaimedTask, Deliver, Fence, Held, Holder, Lease, NewActivity, OnDuplicate, Outcome,
-    PutBack, PutBackHow, Settle, Start, Target, Terminate, Then, Turn, Write,
+    Append, BlockedReason, ClaimedTask, Deliver, Fence, Held, Holder, Lease, NewActivity,
+    OnDuplicate, Outcome, PutBack, PutBackHow, Settle, Start, Target, Terminate, Then, Turn, Write,
 };
 
 use crate::stage::{
@@ -39,7 +39,11 @@ pub(crate) async fn a_failed_call_leaves_nothing(stage: Stage) {
     }
 
     // Its last statement fails.
-    let error = stage.store.apply(&writes).await.expect_err("a table is missing");
+    let error = stage
+        .store
+        .apply(&writes)
+        .await
+        .expect_err("a table is missing");
 
     let back = "ALTER TABLE hidden RENAME TO activity_attempts";
     assert!(stage.database.execute(back).await);
@@ -142,7 +146,14 @@ pub(crate) async fn an_epoch_never_comes_twice(stage: Stage) {
         assert!(task.task.epoch > last, "a claim after a task was put back");
         last = task.task.epoch;
         // The task goes with the turn, and comes again with the signal.
-        assert!(is_done(&stage.apply(Turn { drained: stage.describe(&run).await.run.inbox_seq, ..stage.turn(&task) }).await));
+        assert!(is_done(
+            &stage
+                .apply(Turn {
+                    drained: stage.describe(&run).await.run.inbox_seq,
+                    ..stage.turn(&task)
+                })
+                .await
+        ));
         assert!(stage.describe(&run).await.tasks.is_empty());
         assert!(is_done(&stage.apply(stage.signal(&run)).await));
     }
@@ -291,9 +302,19 @@ pub(crate) async fn places_in_an_inbox_are_dense_whoever_writes(stage: Stage) {
         }
     };
 
-    tokio::join!(send(&*stage.store), send(&*stage.other), send(&*stage.store));
+    tokio::join!(
+        send(&*stage.store),
+        send(&*stage.other),
+        send(&*stage.store)
+    );
 
-    let places: Vec<_> = stage.load(&run).await.inbox.iter().map(|it| it.seq).collect();
+    let places: Vec<_> = stage
+        .load(&run)
+        .await
+        .inbox
+        .iter()
+        .map(|it| it.seq)
+        .collect();
     assert_eq!(places, (1..=90).collect::<Vec<_>>());
 }
 
@@ -361,7 +382,10 @@ pub(crate) async fn a_close_reaches_parent_and_children(stage: Stage) {
     assert!(is_done(&stage.apply(close).await));
     let told = stage.load(&parent.run).await.inbox;
     assert_eq!(told.len(), 1);
-    assert_eq!((told[0].kind.as_str(), told[0].step), ("ChildCompleted", Some(9)));
+    assert_eq!(
+        (told[0].kind.as_str(), told[0].step),
+        ("ChildCompleted", Some(9))
+    );
 
     let parent = stage.claim_workflow("parent").await;
     let close = Turn {
@@ -371,7 +395,10 @@ pub(crate) async fn a_close_reaches_parent_and_children(stage: Stage) {
     };
     assert!(is_done(&stage.apply(close).await));
 
-    for (child, told) in children.iter().zip([Some("Terminated"), Some("CancelRequested"), None]) {
+    for (child, told) in children
+        .iter()
+        .zip([Some("Terminated"), Some("CancelRequested"), None])
+    {
         let inbox = stage.load(&child.run).await.inbox;
         assert_eq!(inbox.first().map(|it| it.kind.as_str()), told);
     }
@@ -384,7 +411,10 @@ pub(crate) async fn a_child_whose_id_is_taken_is_answered_to_its_parent(stage: S
 
     let inbox = stage.load(&parent.run).await.inbox;
     assert_eq!(inbox.len(), 1);
-    assert_eq!((inbox[0].kind.as_str(), inbox[0].step), ("ChildFailed", Some(7)));
+    assert_eq!(
+        (inbox[0].kind.as_str(), inbox[0].step),
+        ("ChildFailed", Some(7))
+    );
     stage.claim_workflow("parent").await;
 }
 
@@ -424,7 +454,13 @@ pub(crate) async fn a_continued_run_loses_no_message(stage: Stage) {
             run: first.run.clone()
         }
     );
-    let places: Vec<_> = stage.load(&next.run).await.inbox.iter().map(|it| it.seq).collect();
+    let places: Vec<_> = stage
+        .load(&next.run)
+        .await
+        .inbox
+        .iter()
+        .map(|it| it.seq)
+        .collect();
     assert_eq!(places, [2, 3, 4]);
     assert_eq!(stage.load(&first.run).await.inbox, []);
     let described = stage.store.describe(&current).await.expect("described");
@@ -440,7 +476,11 @@ pub(crate) async fn an_id_is_started_once(stage: Stage) {
     };
     let mut tasks = Vec::new();
     for (place, one) in starts.iter().enumerate() {
-        let store = if place % 2 == 0 { &stage.store } else { &stage.other };
+        let store = if place % 2 == 0 {
+            &stage.store
+        } else {
+            &stage.other
+        };
         tasks.push(start(one, &**store));
     }
     let outcomes = join_all(tasks).await;
@@ -576,7 +616,11 @@ pub(crate) async fn a_repeated_command_is_carried_out_once(stage: Stage) {
     assert!(is_done(&stage.apply(terminate.clone()).await));
 
     assert_eq!(stage.apply(terminate).await, repeated);
-    assert_eq!(stage.apply(signal).await, repeated, "also when it is closed");
+    assert_eq!(
+        stage.apply(signal).await,
+        repeated,
+        "also when it is closed"
+    );
 }
 
 pub(crate) async fn an_append_that_is_repeated_adds_nothing(stage: Stage) {
@@ -643,7 +687,11 @@ pub(crate) async fn a_turn_on_top_of_news_is_stale(stage: Stage) {
         records: vec![record("ActivityCompleted", 3)],
         ..stage.turn(&activity)
     };
-    assert_eq!(stage.apply(turn.clone()).await, Outcome::Stale, "a message waits");
+    assert_eq!(
+        stage.apply(turn.clone()).await,
+        Outcome::Stale,
+        "a message waits"
+    );
 
     // An owner that was lost left an event behind.
     let task = stage.claim_workflow("w").await;
@@ -654,13 +702,21 @@ pub(crate) async fn a_turn_on_top_of_news_is_stale(stage: Stage) {
     };
     assert!(is_done(&stage.apply(append).await));
     let turn = Turn { drained: 1, ..turn };
-    assert_eq!(stage.apply(turn.clone()).await, Outcome::Stale, "its task is leased");
+    assert_eq!(
+        stage.apply(turn.clone()).await,
+        Outcome::Stale,
+        "its task is leased"
+    );
     let put_back = PutBack {
         held: held(&task),
         how: PutBackHow::Untouched,
     };
     assert!(is_done(&stage.apply(put_back).await));
-    assert_eq!(stage.apply(turn.clone()).await, Outcome::Stale, "its history is longer");
+    assert_eq!(
+        stage.apply(turn.clone()).await,
+        Outcome::Stale,
+        "its history is longer"
+    );
 
     let turn = Turn {
         history_length: 3,

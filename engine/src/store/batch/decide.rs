@@ -49,7 +49,8 @@ impl State {
 
     fn start(&mut self, start: &Start) -> Outcome {
         let instance = (start.namespace.to_string(), start.workflow.to_string());
-        let is_ours = |row: &RunRow| (&row.namespace, &row.workflow_id) == (&instance.0, &instance.1);
+        let is_ours =
+            |row: &RunRow| (&row.namespace, &row.workflow_id) == (&instance.0, &instance.1);
         if self.runs.get(start.run.as_str()).is_some_and(is_ours) {
             let run = start.run.clone();
             return Outcome::Started { run, created: true };
@@ -107,7 +108,10 @@ impl State {
         };
         let (run, is_open) = (row.run_id.clone(), row.is_open());
         let command = request.map(|(kind, id)| command(row, kind, id));
-        if let Some(before) = command.as_ref().and_then(|command| self.carried_out(command)) {
+        if let Some(before) = command
+            .as_ref()
+            .and_then(|command| self.carried_out(command))
+        {
             let run = run_id(before)?;
             return Ok(Reached::Not(Outcome::Repeated { run }));
         }
@@ -249,7 +253,9 @@ impl State {
         }
         let parent = row.parent_run_id.as_deref();
         if let (Some(parent), Some(record)) = (parent, &closing.to_parent) {
-            let step = row.parent_step_seq.and_then(|step| u64::try_from(step).ok());
+            let step = row
+                .parent_step_seq
+                .and_then(|step| u64::try_from(step).ok());
             self.push_if_open(parent, record, step);
         }
         self.close_children(run, closing);
@@ -377,8 +383,7 @@ enum Reached {
 }
 
 fn run_id(text: &str) -> Result<RunId> {
-    RunId::try_from(text)
-        .map_err(|error| Error::corrupt("reading a run id").with_source(error))
+    RunId::try_from(text).map_err(|error| Error::corrupt("reading a run id").with_source(error))
 }
 
 fn no_run(run: &str) -> Error {

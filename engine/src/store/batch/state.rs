@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::super::rows::{
-    CommandRow, InstanceRow, RecordRow, RunRow, TaskRow, TipRow, signed,
-};
+use super::super::rows::{CommandRow, InstanceRow, RecordRow, RunRow, TaskRow, TipRow, signed};
 use super::super::{CommandKind, Fence, Held, Holder, Target, Write};
 use super::Changes;
 use crate::model::{Record, RequestId, RunStatus, TaskKind, TaskStatus};
@@ -55,9 +53,7 @@ impl State {
             gone_tasks: BTreeSet::new(),
             tips: HashMap::new(),
             commands: Vec::new(),
-            changes: Changes {
-                ..Changes::default()
-            },
+            changes: Changes::default(),
         }
     }
 

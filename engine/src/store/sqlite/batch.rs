@@ -21,7 +21,11 @@ impl Transaction {
         begun.map(Self).map_err(at(WHAT))
     }
 
-    async fn read<T>(&mut self, sql: &'static str, rows: &(impl Serialize + ?Sized)) -> Result<Vec<T>>
+    async fn read<T>(
+        &mut self,
+        sql: &'static str,
+        rows: &(impl Serialize + ?Sized),
+    ) -> Result<Vec<T>>
     where
         T: for<'r> FromRow<'r, SqliteRow> + Send + Unpin,
     {
@@ -99,6 +103,5 @@ impl Tables for Transaction {
 
 /// `rows` as a statement takes them.
 pub(super) fn json(rows: &(impl Serialize + ?Sized)) -> Result<String> {
-    serde_json::to_string(rows)
-        .map_err(|error| Error::invalid("encoding rows").with_source(error))
+    serde_json::to_string(rows).map_err(|error| Error::invalid("encoding rows").with_source(error))
 }

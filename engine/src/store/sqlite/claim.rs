@@ -35,11 +35,25 @@ macro_rules! probes {
     ($now:expr) => {
         concat!(
             "SELECT task_id FROM (",
-            probe!("0", $now), " UNION ALL ", probe!("1", $now), " UNION ALL ",
-            probe!("2", $now), " UNION ALL ", probe!("3", $now), " UNION ALL ",
-            probe!("4", $now), " UNION ALL ", probe!("5", $now), " UNION ALL ",
-            probe!("6", $now), " UNION ALL ", probe!("7", $now), " UNION ALL ",
-            probe!("8", $now), " UNION ALL ", probe!("9", $now),
+            probe!("0", $now),
+            " UNION ALL ",
+            probe!("1", $now),
+            " UNION ALL ",
+            probe!("2", $now),
+            " UNION ALL ",
+            probe!("3", $now),
+            " UNION ALL ",
+            probe!("4", $now),
+            " UNION ALL ",
+            probe!("5", $now),
+            " UNION ALL ",
+            probe!("6", $now),
+            " UNION ALL ",
+            probe!("7", $now),
+            " UNION ALL ",
+            probe!("8", $now),
+            " UNION ALL ",
+            probe!("9", $now),
             ") ORDER BY priority, available_at, task_id LIMIT ?6"
         )
     };

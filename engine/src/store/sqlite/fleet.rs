@@ -72,10 +72,7 @@ pub(super) async fn register(pool: &SqlitePool, registration: &Registration) -> 
     let mut transaction = begun.map_err(at(WHAT))?;
     if registration.alone {
         let others = sqlx::query(BURY_OTHERS).bind(who.id.as_str());
-        others
-            .execute(&mut *transaction)
-            .await
-            .map_err(at(WHAT))?;
+        others.execute(&mut *transaction).await.map_err(at(WHAT))?;
     }
     let expires_at: i64 = sqlx::query_scalar(REGISTER)
         .bind(who.id.as_str())

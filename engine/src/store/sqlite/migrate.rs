@@ -24,7 +24,9 @@ pub(super) async fn migrate(pool: &SqlitePool) -> Result<()> {
     let mut transaction = begun.map_err(at(WHAT))?;
     let table = sqlx::query(TABLE).execute(&mut *transaction).await;
     table.map_err(at(WHAT))?;
-    let version = sqlx::query_scalar(VERSION).fetch_one(&mut *transaction).await;
+    let version = sqlx::query_scalar(VERSION)
+        .fetch_one(&mut *transaction)
+        .await;
     let version: i64 = version.map_err(at(WHAT))?;
     for (number, step) in (1_i64..).zip(STEPS).filter(|(number, _)| *number > version) {
         let done = sqlx::raw_sql(step).execute(&mut *transaction).await;

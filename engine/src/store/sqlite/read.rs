@@ -31,7 +31,11 @@ const LOAD_INBOX: &str = "
     FROM workflow_inbox h WHERE h.run_id IN (SELECT value->>'run_id' FROM json_each(?1))
     ORDER BY h.run_id, h.inbox_seq";
 
-const RUN: &str = concat!("SELECT ", run_columns!(), " FROM workflow_runs WHERE run_id = ?1");
+const RUN: &str = concat!(
+    "SELECT ",
+    run_columns!(),
+    " FROM workflow_runs WHERE run_id = ?1"
+);
 
 const CURRENT: &str = concat!(
     "SELECT ",
@@ -70,7 +74,10 @@ pub(super) async fn load(pool: &SqlitePool, wanted: &[Load]) -> Result<Loaded> {
     let runs = sqlx::query_as(LOAD_RUNS).bind(&json);
     let runs: Vec<RunRow> = runs.fetch_all(&mut *transaction).await.map_err(at(WHAT))?;
     let events = sqlx::query_as(LOAD_EVENTS).bind(&json);
-    let events: Vec<RecordRow> = events.fetch_all(&mut *transaction).await.map_err(at(WHAT))?;
+    let events: Vec<RecordRow> = events
+        .fetch_all(&mut *transaction)
+        .await
+        .map_err(at(WHAT))?;
     let inbox = sqlx::query_as(LOAD_INBOX).bind(&json);
     let inbox: Vec<RecordRow> = inbox.fetch_all(&mut *transaction).await.map_err(at(WHAT))?;
     transaction.commit().await.map_err(at(WHAT))?;
@@ -95,7 +102,9 @@ pub(super) async fn describe(pool: &SqlitePool, of: &Target) -> Result<Option<De
     let tasks = sqlx::query_as(TASKS).bind(&run.run_id);
     let tasks: Vec<TaskRow> = tasks.fetch_all(&mut *transaction).await.map_err(at(WHAT))?;
     let attempts = sqlx::query_as(ATTEMPTS).bind(&run.run_id);
-    let attempts = attempts.bind(answers::ATTEMPTS).fetch_all(&mut *transaction);
+    let attempts = attempts
+        .bind(answers::ATTEMPTS)
+        .fetch_all(&mut *transaction);
     let attempts: Vec<AttemptRow> = attempts.await.map_err(at(WHAT))?;
     transaction.commit().await.map_err(at(WHAT))?;
     answers::description(now, run, tasks, attempts).map(Some)
