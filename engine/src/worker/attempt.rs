@@ -1,5 +1,7 @@
 //! An attempt of an activity: run it, judge it, tell its run.
 
+mod eager;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Poll;
@@ -13,16 +15,16 @@ use tokio::time::Instant;
 
 use super::Shop;
 use super::leases::LeaseGuard;
-use super::live::{Live, Trouble};
+use super::live::Trouble;
 use crate::engine::Core;
 use crate::flow::{Running, encode, panic_message};
 use crate::model::{
     self, AttemptEnd, AttemptId, Due, Event, EventKind, Expired, Failure, Message, OwnerId,
-    Payload, Record, TaskId, TaskKind, Timestamp, events,
+    Payload, Record, TaskId, TaskKind, events,
 };
 use crate::signals::{Follows, Signal};
 use crate::store::{
-    ClaimedTask, Lease, Outcome, PutBack, PutBackHow, Renewal, RenewalItem, Settle, Turn, Write,
+    ClaimedTask, Outcome, PutBack, PutBackHow, Renewal, RenewalItem, Settle, Write,
 };
 use crate::transition::{Verdict, judge};
 
@@ -102,13 +104,6 @@ enum End {
     Failed(Failure),
     TimedOut(Expired),
 }
-
-/// After so many activities that a run's own node has begun, the next one waits in its queue like
-/// those of others, so that a busy run does not keep a slot for ever.
-const LONGEST_CHAIN: u32 = 100;
-
-/// An activity that its own node begins, and the slot that it takes.
-pub(super) type Eager = (ClaimedTask, OwnedSemaphorePermit);
 
 impl Shop {
     /// Makes the attempt that was claimed by the request sent at `sent`.
@@ -313,74 +308,6 @@ impl Shop {
                 }
                 Err(error) => return Err(error),
             }
-        }
-    }
-
-    /// Leases the activities of a turn to this worker, as far as it knows them and has slots.
-    pub(super) fn lease_eagerly(&self, live: &mut Live, turn: &mut Turn) -> Vec<Eager> {
-        let mut eager = Vec::new();
-        let is_over = live.chain >= LONGEST_CHAIN;
-        if is_over {
-            live.chain = 0;
-        }
-        if self.is_closing() || is_over {
-            return eager;
-        }
-        let owner = self.core.owner();
-        for activity in &mut turn.activities {
-            let is_ours = activity.queue == self.queue
-                && self.registry.activity_named(&activity.name).is_some();
-            if !is_ours {
-                continue;
-            }
-            let Ok(permit) = Arc::clone(&self.activities).try_acquire_owned() else {
-                break;
-            };
-            let attempt = self.core.ids.attempt();
-            let lease = Lease {
-                owner: owner.clone(),
-                ttl: self.lease,
-            };
-            activity.lease = Some((lease, attempt.clone()));
-            let scheduled = turn
-                .records
-                .iter()
-                .find(|record| record.seq == activity.scheduled_seq);
-            let task = model::Task {
-                id: TaskId::of(&turn.run, activity.step),
-                namespace: self.namespace.clone(),
-                kind: TaskKind::Activity,
-                queue: activity.queue.clone(),
-                priority: activity.priority,
-                name: activity.name.clone(),
-                workflow: live.draft.identity().workflow.clone(),
-                run: turn.run.clone(),
-                step: Some(activity.step),
-                build: None,
-                epoch: 1,
-                attempt: 1,
-                attempt_id: Some(attempt),
-                lease_expires_at: Timestamp::NEVER,
-                deadline_at: Timestamp::NEVER,
-            };
-            let claimed = ClaimedTask {
-                task,
-                scheduled: scheduled.cloned(),
-                progress: None,
-            };
-            live.chain += 1;
-            eager.push((claimed, permit));
-        }
-        eager
-    }
-
-    /// Begins the activities that the commit sent at `sent` has leased to this worker.
-    pub(super) fn begin_eagerly(self: &Arc<Self>, eager: Vec<Eager>, sent: Instant) {
-        for (claimed, permit) in eager {
-            let shop = Arc::clone(self);
-            self.spawn(async move {
-                shop.attempt(claimed, sent, permit).await;
-            });
         }
     }
 }
