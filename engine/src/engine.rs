@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::clock::Clock;
 use crate::committer::{Committer, Patience, locked};
 use crate::fleet::Fleet;
-use crate::model::{Ids, Namespace, OwnerId, Queue, TaskKind, Timestamp};
+use crate::model::{Ids, Namespace, OwnerId, Queue, Record, TaskKind, Timestamp};
 use crate::signals::SIGNALS;
 use crate::store::{Outcome, Store, Then, Write};
 use crate::wake::Wake;
@@ -137,6 +137,7 @@ impl Core {
 struct Hints {
     workflow: bool,
     activity: bool,
+    answers: bool,
     /// For a turn: how many messages it took. More than these means news.
     drained: Option<u64>,
 }
@@ -152,7 +153,13 @@ impl Hints {
                 workflow: start.lease.is_none(),
                 ..Self::default()
             },
-            Write::Append(_) => Self::default(),
+            Write::Append(append) => {
+                let answers = append.records.iter().any(is_answer);
+                Self {
+                    answers,
+                    ..Self::default()
+                }
+            }
             Write::Turn(turn) => {
                 let (closes, waits) = match &turn.then {
                     Then::Close(_) => (true, false),
@@ -165,6 +172,7 @@ impl Hints {
                         .activities
                         .iter()
                         .any(|activity| activity.lease.is_none()),
+                    answers: turn.records.iter().any(is_answer),
                     drained: waits.then_some(turn.drained),
                 }
             }
@@ -189,5 +197,12 @@ impl Hints {
         if self.activity {
             wake.tasks(TaskKind::Activity);
         }
+        if self.answers {
+            wake.answered();
+        }
     }
+}
+
+fn is_answer(record: &Record) -> bool {
+    matches!(record.kind.as_str(), "UpdateCompleted" | "UpdateRejected")
 }

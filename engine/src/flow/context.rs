@@ -8,9 +8,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::call::{ActivityCall, ChildCall, Operation, SignalCall, SleepCall};
-use super::names::{Activity, Query, Signal, Workflow};
+use super::names::{Activity, Query, Signal, Update, Workflow};
 use super::script::Script;
 use super::step::StepCall;
+use super::update::Updates;
 use super::{decode, encode};
 use crate::model::{Failure, RunId, Timestamp, TypeName, WorkflowId};
 use crate::transition::{Command, OpKind};
@@ -35,7 +36,7 @@ impl Context {
     }
 
     #[track_caller]
-    fn operation(&self, kind: OpKind, name: Option<TypeName>) -> Operation {
+    pub(super) fn operation(&self, kind: OpKind, name: Option<TypeName>) -> Operation {
         Operation::new(&self.script, kind, name, Location::caller())
     }
 
@@ -82,6 +83,14 @@ impl Context {
             name: signal.name(),
             value: PhantomData,
         }
+    }
+
+    /// The updates of a name: signals that are answered.
+    pub fn updates<I: DeserializeOwned, O: Serialize>(
+        &self,
+        update: Update<I, O>,
+    ) -> Updates<I, O> {
+        Updates::new(self.clone(), update.name())
     }
 
     /// Another workflow, whose end this one may wait for.

@@ -5,8 +5,8 @@ mod end;
 use super::tables::{RunRow, Tables, TaskRow};
 use crate::model::{Due, Record, Run, RunId, RunStatus, TaskId, TaskKind, TaskStatus};
 use crate::store::{
-    Append, CommandKind, Deliver, Fence, Held, Holder, Lease, OnDuplicate, Outcome,
-    PutBack, PutBackHow, Settle, Start, Target, Then, Turn, Write,
+    Append, CommandKind, Deliver, Fence, Held, Holder, Lease, OnDuplicate, Outcome, PutBack,
+    PutBackHow, Settle, Start, Target, Then, Turn, Write,
 };
 
 impl Tables {

@@ -228,6 +228,18 @@ kinds! {
     SignalApplied(SignalApplied),
     /// The run no longer waits for it.
     SignalWaitCancelled(Nothing),
+    /// An update reached the run.
+    UpdateAccepted(UpdateAccepted),
+    /// The run waits for an update.
+    UpdateWaitOpened(UpdateWaitOpened),
+    /// The wait got its update.
+    UpdateApplied(UpdateApplied),
+    /// The run no longer waits for it.
+    UpdateWaitCancelled(Nothing),
+    /// The run answered an update.
+    UpdateCompleted(UpdateCompleted),
+    /// The run refused an update.
+    UpdateRejected(UpdateRejected),
     /// A value was taken from outside.
     SideEffectRecorded(Noted),
     /// The run took a way through code that has changed.

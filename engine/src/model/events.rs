@@ -157,6 +157,47 @@ pub struct SignalApplied {
     pub received: u64,
 }
 
+/// An update reached the run; the value is its input.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UpdateAccepted {
+    /// The name of the update.
+    pub name: TypeName,
+    /// The sender's id for it.
+    pub request: RequestId,
+}
+
+/// The run waits for an update.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UpdateWaitOpened {
+    /// The name of the update.
+    pub name: TypeName,
+}
+
+/// A wait got its update.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UpdateApplied {
+    /// The number of the event with which it was accepted.
+    pub received: u64,
+    /// The sender's id for it.
+    pub request: RequestId,
+}
+
+/// The run answered an update; the value is the answer.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UpdateCompleted {
+    /// The sender's id for it.
+    pub request: RequestId,
+}
+
+/// The run refused an update.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct UpdateRejected {
+    /// The sender's id for it.
+    pub request: RequestId,
+    /// Why.
+    pub failure: Failure,
+}
+
 /// The run took one of the ways that its code has known over time.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct VersionMarked {

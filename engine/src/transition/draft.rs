@@ -169,10 +169,13 @@ impl Draft {
             ..
         } = message;
         match kind {
-            EventKind::SignalReceived(ref signal) if self.state.has_request(&signal.request) => {
+            EventKind::SignalReceived(events::SignalReceived { ref request, .. })
+            | EventKind::UpdateAccepted(events::UpdateAccepted { ref request, .. })
+                if self.state.has_request(request) =>
+            {
                 Ok(())
             }
-            EventKind::SignalReceived(_) => {
+            EventKind::SignalReceived(_) | EventKind::UpdateAccepted(_) => {
                 self.add(None, kind, payload)?;
                 self.match_signals()
             }
@@ -245,6 +248,21 @@ impl Draft {
                 self.add(Some(step), EventKind::SignalWaitOpened(wait), None)?;
                 self.match_signals()
             }
+            Command::AwaitUpdate { step, name } => {
+                let wait = events::UpdateWaitOpened { name };
+                self.add(Some(step), EventKind::UpdateWaitOpened(wait), None)?;
+                self.match_signals()
+            }
+            Command::Answer { request, result } => match result {
+                Ok(answer) => {
+                    let completed = events::UpdateCompleted { request };
+                    self.add(None, EventKind::UpdateCompleted(completed), Some(answer))
+                }
+                Err(failure) => {
+                    let rejected = events::UpdateRejected { request, failure };
+                    self.add(None, EventKind::UpdateRejected(rejected), None)
+                }
+            },
             Command::Child(child) => self.start_child(*child),
             Command::StepEnded { step, name, result } => match result {
                 Ok(value) => {
@@ -313,8 +331,7 @@ impl Draft {
     }
 
     fn match_signals(&mut self) -> Result<()> {
-        while let Some((wait, received)) = self.state.match_signal() {
-            let applied = EventKind::SignalApplied(events::SignalApplied { received });
+        while let Some((wait, applied)) = self.state.next_match() {
             self.add(Some(wait), applied, None)?;
         }
         Ok(())

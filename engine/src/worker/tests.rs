@@ -10,15 +10,18 @@ use std::time::Duration;
 
 use crate::Engine;
 use crate::client::Client;
-use crate::flow::{Activity, Context, Either, Query, Signal, Workflow, join, join_all, select};
+use crate::flow::{
+    Activity, Context, Either, Query, Signal, Update, Workflow, join, join_all, select,
+};
 use crate::memory::Memory;
-use crate::model::{EventKind, Failure, Namespace, Queue, Retry, WorkflowId};
+use crate::model::{EventKind, Failure, Namespace, Queue, RequestId, Retry, WorkflowId};
 use crate::worker::{Attempt, Worker, WorkerBuilder};
 
 const DOUBLE: Activity<u32, u32> = Activity::new("tests.double");
 const SUM: Workflow<Vec<u32>, u32> = Workflow::new("tests.sum");
 const APPROVED: Signal<String> = Signal::new("approved");
 const COUNT: Query<(), u32> = Query::new("count");
+const ADD: Update<u32, u32> = Update::new("add");
 const MINUTE: Duration = Duration::from_mins(1);
 
 struct Stage {

@@ -34,13 +34,12 @@ impl Draft {
             ..before.clone()
         };
         let mut start = self.start(next.run.clone(), started, next.input.clone())?;
-        for (index, (name, request, payload)) in self.state.left_over().into_iter().enumerate() {
-            let signal = events::SignalReceived { name, request };
+        for (index, (kind, payload)) in self.state.left_over().into_iter().enumerate() {
             let event = Event {
                 seq: index as u64 + 2,
                 at: self.now,
                 step: None,
-                kind: EventKind::SignalReceived(signal),
+                kind,
                 payload,
             };
             start.records.push(event.record()?);

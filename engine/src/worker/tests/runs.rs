@@ -315,3 +315,52 @@ async fn a_workflow_whose_time_is_over_ends() {
         .expect("ended");
     assert_eq!(failure.expect_err("over").kind, Failure::TIMED_OUT);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_update_is_answered_once_or_refused() {
+    const COUNTER: Workflow<u32, u32> = Workflow::new("tests.counter");
+    async fn counter(ctx: Context, most: u32) -> Result<u32, Failure> {
+        let (mut count, adds) = (0, ctx.updates(ADD));
+        while count < most {
+            let request = adds.recv().await?;
+            if request.input == 0 {
+                request.reject(Failure::new("nothing to add").of_kind("empty"));
+                continue;
+            }
+            count += request.input;
+            request.complete(&count);
+        }
+        Ok(count)
+    }
+    let stage = Stage::new().await;
+    let worker = || stage.worker().workflow(COUNTER, counter).start();
+    let first = worker();
+    let handle = stage
+        .client
+        .start(COUNTER, id("a"), &5)
+        .await
+        .expect("started")
+        .handle;
+    let add = async |number: u32, request: &str| {
+        let request = RequestId::new(request).expect("an id");
+        let answer = handle.update(ADD, &number, request, MINUTE).await;
+        answer.expect("an answer").expect("in time")
+    };
+
+    assert_eq!(add(2, "r1").await, Ok(2));
+    assert_eq!(add(0, "r2").await.expect_err("refused").kind, "empty");
+    assert_eq!(add(2, "r1").await, Ok(2), "the same request");
+    first.shutdown(MINUTE).await;
+    let _second = worker();
+    assert_eq!(add(3, "r3").await, Ok(5), "along a history with answers");
+
+    assert_eq!(handle.result(MINUTE).await.expect("an answer"), Some(Ok(5)));
+    let history = handle.history().await.expect("a history");
+    let answers = history.iter().filter(|event| {
+        matches!(
+            event.kind,
+            EventKind::UpdateCompleted(_) | EventKind::UpdateRejected(_)
+        )
+    });
+    assert_eq!(answers.count(), 3);
+}
