@@ -7,8 +7,8 @@ use coord_engine::model::{
     BuildId, Due, Payload, Priority, TaskKind, Timeouts, Timestamp, TypeName,
 };
 use coord_engine::store::{
-    Claim, ClaimedTask, Held, Holder, Outcome, PutBack, PutBackHow, Renewal, RenewalItem, Settle, Start, Turn,
-    Write,
+    Claim, ClaimedTask, Held, Holder, Outcome, PutBack, PutBackHow, Renewal, RenewalItem, Settle,
+    Start, Turn, Write,
 };
 
 use crate::stage::{LONG, Stage, held, owner, queue, record, settle};
@@ -289,7 +289,9 @@ pub(crate) async fn an_overdue_activity_is_ended_by_anybody(stage: Stage) {
     };
     stage.start_with_activity("slow", timeouts(LONG)).await;
     let slow = stage.claim_activity("slow").await;
-    let run = stage.start_with_activity("w", timeouts(Duration::from_millis(30))).await;
+    let run = stage
+        .start_with_activity("w", timeouts(Duration::from_millis(30)))
+        .await;
     let claimed = stage.claim_activity("w").await;
     let by_deadline = |task: &ClaimedTask, epoch| Settle {
         held: Held {

@@ -28,7 +28,10 @@ const MYSQL_URL: Variable = Variable {
 };
 
 fn server(variable: &Variable) -> String {
-    let set = Env::process().text(variable).expect("readable").map(str::to_owned);
+    let set = Env::process()
+        .text(variable)
+        .expect("readable")
+        .map(str::to_owned);
     set.unwrap_or_else(|| variable.default.to_owned())
 }
 
@@ -83,7 +86,10 @@ impl Database {
     pub(crate) async fn postgres() -> Self {
         let name = name();
         let mut connection = pg("postgres").await;
-        run!(connection, format!("CREATE DATABASE {name} TEMPLATE template0"));
+        run!(
+            connection,
+            format!("CREATE DATABASE {name} TEMPLATE template0")
+        );
         Self::Postgres(name)
     }
 
@@ -110,13 +116,13 @@ impl Database {
     pub(crate) fn open_at(&self, server: &str) -> Arc<dyn Store> {
         match self {
             #[cfg(feature = "postgres")]
-            Self::Postgres(name) => {
-                Arc::new(Postgres::connect(&format!("{server}/{name}?sslmode=disable")).expect("a url"))
-            }
+            Self::Postgres(name) => Arc::new(
+                Postgres::connect(&format!("{server}/{name}?sslmode=disable")).expect("a url"),
+            ),
             #[cfg(feature = "mysql")]
-            Self::Mysql(name) => {
-                Arc::new(Mysql::connect(&format!("{server}/{name}?ssl-mode=disabled")).expect("a url"))
-            }
+            Self::Mysql(name) => Arc::new(
+                Mysql::connect(&format!("{server}/{name}?ssl-mode=disabled")).expect("a url"),
+            ),
             Self::SqliteFile(_) | Self::SqliteMemory(_) => self.open(),
         }
     }
@@ -188,7 +194,9 @@ impl Database {
             #[cfg(feature = "mysql")]
             Self::Mysql(name) => {
                 let mut connection = mysql(name).await;
-                run!(connection, "BEGIN", update);
+                // At the default level a search would lock every row that it looks at.
+                let level = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
+                run!(connection, level, "BEGIN", update);
                 Holding::Mysql(connection)
             }
         })

@@ -8,10 +8,11 @@ use tokio::task::JoinSet;
 
 use crate::stage::{Stage, record};
 
-/// Where a connection breaks: when the client has said `word`, after or before the server hears it.
+/// Where a connection breaks: when the client has said one of `words`, after or before the server
+/// hears it.
 #[derive(Clone, Copy)]
 struct Break {
-    word: &'static [u8],
+    words: &'static [&'static [u8]],
     heard: bool,
 }
 
@@ -65,7 +66,8 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, at: Break) -> std::
                 if said.is_empty() {
                     return Ok(());
                 }
-                let breaks = said.windows(at.word.len()).any(|window| window == at.word);
+                let says = |word: &&[u8]| said.windows(word.len()).any(|window| window == *word);
+                let breaks = at.words.iter().any(says);
                 if !breaks || at.heard {
                     server.write_all(said).await?;
                 }
@@ -89,7 +91,8 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, at: Break) -> std::
 
 pub(crate) async fn a_commit_without_an_answer_is_a_timeout(stage: Stage) {
     let at = Break {
-        word: b"COMMIT",
+        // As each of the two protocols frames it.
+        words: &[b"COMMIT\0", b"\x03COMMIT"],
         heard: true,
     };
     let Some(way) = Way::to(&stage, at).await else {
@@ -113,7 +116,7 @@ pub(crate) async fn a_commit_without_an_answer_is_a_timeout(stage: Stage) {
 
 pub(crate) async fn a_connection_that_breaks_before_the_commit_leaves_nothing(stage: Stage) {
     let at = Break {
-        word: b"workflow_history",
+        words: &[b"workflow_history"],
         heard: true,
     };
     let Some(way) = Way::to(&stage, at).await else {
@@ -135,7 +138,7 @@ pub(crate) async fn a_server_that_is_not_there_is_unavailable(stage: Stage) {
         return;
     }
     let at = Break {
-        word: b"",
+        words: &[],
         heard: false,
     };
     let gone = Way::to(&stage, at).await.expect("a way").server;

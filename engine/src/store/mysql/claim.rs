@@ -31,9 +31,24 @@ macro_rules! probe {
 /// What a claim would take, without a lock.
 const CANDIDATES: &str = concat!(
     "SELECT task_id FROM (",
-    probe!("0"), " UNION ALL ", probe!("1"), " UNION ALL ", probe!("2"), " UNION ALL ",
-    probe!("3"), " UNION ALL ", probe!("4"), " UNION ALL ", probe!("5"), " UNION ALL ",
-    probe!("6"), " UNION ALL ", probe!("7"), " UNION ALL ", probe!("8"), " UNION ALL ",
+    probe!("0"),
+    " UNION ALL ",
+    probe!("1"),
+    " UNION ALL ",
+    probe!("2"),
+    " UNION ALL ",
+    probe!("3"),
+    " UNION ALL ",
+    probe!("4"),
+    " UNION ALL ",
+    probe!("5"),
+    " UNION ALL ",
+    probe!("6"),
+    " UNION ALL ",
+    probe!("7"),
+    " UNION ALL ",
+    probe!("8"),
+    " UNION ALL ",
     probe!("9"),
     ") probes ORDER BY priority, available_at, task_id LIMIT ?"
 );
@@ -54,9 +69,24 @@ macro_rules! next {
 
 const NEXT_DUE: &str = concat!(
     "SELECT min(due) FROM (",
-    next!("0"), " UNION ALL ", next!("1"), " UNION ALL ", next!("2"), " UNION ALL ",
-    next!("3"), " UNION ALL ", next!("4"), " UNION ALL ", next!("5"), " UNION ALL ",
-    next!("6"), " UNION ALL ", next!("7"), " UNION ALL ", next!("8"), " UNION ALL ",
+    next!("0"),
+    " UNION ALL ",
+    next!("1"),
+    " UNION ALL ",
+    next!("2"),
+    " UNION ALL ",
+    next!("3"),
+    " UNION ALL ",
+    next!("4"),
+    " UNION ALL ",
+    next!("5"),
+    " UNION ALL ",
+    next!("6"),
+    " UNION ALL ",
+    next!("7"),
+    " UNION ALL ",
+    next!("8"),
+    " UNION ALL ",
     next!("9"),
     ") probes"
 );
@@ -320,4 +350,73 @@ pub(super) async fn sweep(pool: &MySqlPool, sweep: &Sweep) -> Result<Swept> {
         status: task.status,
     });
     answers::swept(swept.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use coord_core::{Env, Variable};
+    use sqlx::{Connection, Row};
+
+    use super::*;
+
+    const URL: Variable = Variable {
+        name: "COORD_TEST_MYSQL_URL",
+        default: "mysql://root@127.0.0.1:3306",
+        about: "server for tests",
+    };
+
+    #[tokio::test]
+    async fn a_claim_reads_no_row_that_is_not_due_and_locks_by_the_primary_key() {
+        let env = Env::process();
+        let server = env.text(&URL).expect("readable").unwrap_or(URL.default);
+        let connection = sqlx::MySqlConnection::connect(server).await;
+        let mut connection = connection.expect("a MySQL or MariaDB server at COORD_TEST_MYSQL_URL");
+        let name = format!("coord_test_{}", crate::model::Ids::random().stem());
+        let begin = format!("CREATE DATABASE {name}; USE {name}");
+        let schema = include_str!("../../../migrations/mysql/0001_engine.sql");
+        for statement in [begin.as_str(), schema] {
+            let statement = sqlx::AssertSqlSafe(statement.to_owned());
+            let done = sqlx::raw_sql(statement).execute(&mut connection).await;
+            done.expect("a schema");
+        }
+
+        let sql = format!("EXPLAIN {CANDIDATES}");
+        let mut query = sqlx::query(sqlx::AssertSqlSafe(sql));
+        for _ in 0..Priority::COUNT {
+            query = query.bind("n").bind("q").bind("workflow").bind(1_i64);
+            query = query.bind("[]").bind("[]").bind("[]").bind(1_u64);
+        }
+        let probes = query.bind(1_u64).fetch_all(&mut connection).await;
+        let lock = sqlx::query(sqlx::AssertSqlSafe(format!("EXPLAIN {LOCK_DUE}")));
+        let lock = lock.bind(r#"["a","b"]"#).bind(1_i64).bind(1_u64);
+        let lock = lock.fetch_all(&mut connection).await;
+        let drop = sqlx::AssertSqlSafe(format!("DROP DATABASE {name}"));
+        let dropped = sqlx::raw_sql(drop).execute(&mut connection).await;
+
+        dropped.expect("dropped");
+        let steps = |rows: Vec<sqlx::mysql::MySqlRow>| -> Vec<(String, String, String)> {
+            let text = |row: &sqlx::mysql::MySqlRow, column: &str| {
+                row.get::<Option<String>, _>(column).unwrap_or_default()
+            };
+            rows.iter()
+                .filter(|row| ["workflow_tasks", "t"].contains(&text(row, "table").as_str()))
+                .map(|row| (text(row, "type"), text(row, "key"), text(row, "Extra")))
+                .collect()
+        };
+        let probes = steps(probes.expect("a plan"));
+        assert_eq!(probes.len(), 10, "{probes:?}");
+        for (way, key, extra) in &probes {
+            assert_eq!(
+                (way.as_str(), key.as_str()),
+                ("range", "workflow_tasks_claim")
+            );
+            assert!(!extra.contains("filesort"), "{extra}");
+        }
+        let lock = steps(lock.expect("a plan"));
+        assert_eq!(lock.len(), 1, "{lock:?}");
+        assert_eq!(
+            (lock[0].0.as_str(), lock[0].1.as_str()),
+            ("eq_ref", "PRIMARY")
+        );
+    }
 }

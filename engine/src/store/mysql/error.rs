@@ -25,7 +25,9 @@ const GOING: [u16; 4] = [1053, 1317, 1927, 3024];
 /// Whether the server may have carried out what broke off.
 fn was_sent(error: &sqlx::Error) -> bool {
     match error {
-        sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Configuration(_) => false,
+        sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Configuration(_) => {
+            false
+        }
         sqlx::Error::Database(_) => number(error).is_none_or(|number| GOING.contains(&number)),
         _ => true,
     }

@@ -1,9 +1,9 @@
 //! What people and owners read, each call in one snapshot.
 
 use coord_core::Result;
+use sqlx::Connection;
 use sqlx::mysql::{MySql, MySqlPool};
 use sqlx::pool::PoolConnection;
-use sqlx::Connection;
 
 use super::super::answers;
 use super::super::rows::{AttemptRow, RecordRow, RunRow, TaskRow, run_columns, task_columns};
