@@ -50,6 +50,8 @@ mod answers;
 mod batch;
 mod claim;
 mod fleet;
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod read;
@@ -70,9 +72,11 @@ pub use claim::{
     StillHeld, Sweep, Swept,
 };
 pub use fleet::{Heartbeat, Incarnation, Registration, Role, Term};
-pub use read::{Description, Listing, OpenTask, Page};
+#[cfg(feature = "mysql")]
+pub use mysql::Mysql;
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;
+pub use read::{Description, Listing, OpenTask, Page};
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 pub use write::{

@@ -1,9 +1,10 @@
 -- The engine's tables. Times are integers: microseconds since 1970, UTC, of this server's clock; an
 -- instant that does not come is 4611686018427387904 (2^62). Ids compare byte by byte; a
--- request id is binary, so that the key of a command fits into an index.
+-- request id is binary, so that the key of a command fits into an index. Every statement
+-- can be repeated: here a schema does not change in a transaction.
 
 -- What callers named.
-CREATE TABLE workflow_instances (
+CREATE TABLE IF NOT EXISTS workflow_instances (
     namespace       VARCHAR(255) NOT NULL,
     workflow_id     VARCHAR(255) NOT NULL,
     current_run_id  VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
@@ -12,7 +13,7 @@ CREATE TABLE workflow_instances (
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- Executions.
-CREATE TABLE workflow_runs (
+CREATE TABLE IF NOT EXISTS workflow_runs (
     run_id          VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin PRIMARY KEY,
     namespace       VARCHAR(255) NOT NULL,
     workflow_id     VARCHAR(255) NOT NULL,
@@ -45,14 +46,14 @@ CREATE TABLE workflow_runs (
     output_codec    VARCHAR(255),
     output          LONGBLOB,
     -- A JSON object.
-    failure         LONGTEXT
+    failure         LONGTEXT,
+    INDEX workflow_runs_by_age (namespace, started_at, run_id),
+    INDEX workflow_runs_by_instance (namespace, workflow_id, run_number),
+    INDEX workflow_runs_children (parent_run_id)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
-CREATE INDEX workflow_runs_by_age ON workflow_runs (namespace, started_at, run_id);
-CREATE INDEX workflow_runs_by_instance ON workflow_runs (namespace, workflow_id, run_number);
-CREATE INDEX workflow_runs_children ON workflow_runs (parent_run_id);
 
 -- What happened, in order; only ever added to. The value stands beside the details of its kind.
-CREATE TABLE workflow_history (
+CREATE TABLE IF NOT EXISTS workflow_history (
     run_id          VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     seq             BIGINT NOT NULL,
     `type`          VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
@@ -67,7 +68,7 @@ CREATE TABLE workflow_history (
 
 -- News for a run that its workflow task has not taken yet, in places that are dense over the life
 -- of a run and go on in the run that it continues as.
-CREATE TABLE workflow_inbox (
+CREATE TABLE IF NOT EXISTS workflow_inbox (
     run_id          VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     inbox_seq       BIGINT NOT NULL,
     `type`          VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
@@ -80,7 +81,7 @@ CREATE TABLE workflow_inbox (
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- What is to be claimed. A row lives while its task is open.
-CREATE TABLE workflow_tasks (
+CREATE TABLE IF NOT EXISTS workflow_tasks (
     -- run_id:step_seq, step 0 for the workflow task: a run cannot have two.
     task_id         VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin PRIMARY KEY,
     -- workflow, activity
@@ -121,15 +122,15 @@ CREATE TABLE workflow_tasks (
     start_to_close_us BIGINT NOT NULL DEFAULT 4611686018427387904,
     heartbeat_us    BIGINT NOT NULL DEFAULT 4611686018427387904,
     -- The earliest of them in its present state.
-    deadline_at     BIGINT NOT NULL DEFAULT 4611686018427387904
+    deadline_at     BIGINT NOT NULL DEFAULT 4611686018427387904,
+    -- One claim probes each priority: `priority = p AND available_at <= now`, in this order.
+    INDEX workflow_tasks_claim (status, namespace, queue, task_type, priority, available_at, task_id),
+    INDEX workflow_tasks_leased (status, lease_owner, task_id),
+    INDEX workflow_tasks_deadline (deadline_at, task_id)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
--- One claim probes each priority: `priority = p AND available_at <= now`, in this order.
-CREATE INDEX workflow_tasks_claim ON workflow_tasks (status, namespace, queue, task_type, priority, available_at, task_id);
-CREATE INDEX workflow_tasks_leased ON workflow_tasks (status, lease_owner, task_id);
-CREATE INDEX workflow_tasks_deadline ON workflow_tasks (deadline_at, task_id);
 
 -- Attempts that did not succeed.
-CREATE TABLE activity_attempts (
+CREATE TABLE IF NOT EXISTS activity_attempts (
     attempt_id      VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin PRIMARY KEY,
     task_id         VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     run_id          VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
@@ -139,12 +140,12 @@ CREATE TABLE activity_attempts (
     outcome         VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     -- A JSON object.
     failure         LONGTEXT NOT NULL,
-    ended_at        BIGINT NOT NULL
+    ended_at        BIGINT NOT NULL,
+    INDEX activity_attempts_by_run (run_id, ended_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
-CREATE INDEX activity_attempts_by_run ON activity_attempts (run_id, ended_at);
 
 -- What makes a caller's command happen once.
-CREATE TABLE workflow_commands (
+CREATE TABLE IF NOT EXISTS workflow_commands (
     namespace       VARCHAR(255) NOT NULL,
     workflow_id     VARCHAR(255) NOT NULL,
     -- signal, cancel, terminate
@@ -156,7 +157,7 @@ CREATE TABLE workflow_commands (
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- Incarnations of processes, and what one of them at a time does for all.
-CREATE TABLE engine_instances (
+CREATE TABLE IF NOT EXISTS engine_instances (
     instance_id     VARCHAR(255) PRIMARY KEY,
     node_name       VARCHAR(255) NOT NULL,
     build_id        VARCHAR(255),
@@ -167,7 +168,7 @@ CREATE TABLE engine_instances (
     heartbeat_at    BIGINT NOT NULL,
     expires_at      BIGINT NOT NULL
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
-CREATE TABLE engine_roles (
+CREATE TABLE IF NOT EXISTS engine_roles (
     -- recovery, scheduler, retention
     `role`          VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin PRIMARY KEY,
     holder          VARCHAR(255),

@@ -15,9 +15,9 @@ mod sql;
 use std::time::Duration;
 
 use coord_core::{Error, Result};
+use sqlx::FromRow;
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgPool, PgPoolOptions, PgRow};
 use sqlx::query::{Query, QueryAs};
-use sqlx::FromRow;
 
 use super::batch::{self as batches, retry};
 use super::{

@@ -448,7 +448,7 @@ impl TaskRow {
 
     /// The earliest of an activity's times in its present state. The claim, the renewal and the
     /// sweep say the same in SQL.
-    fn deadline(&self) -> i64 {
+    pub(super) fn deadline(&self) -> i64 {
         if !self.is_activity() {
             return NEVER;
         }

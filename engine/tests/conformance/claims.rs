@@ -7,8 +7,8 @@ use coord_engine::model::{
     BuildId, Due, Payload, Priority, TaskKind, Timeouts, Timestamp, TypeName,
 };
 use coord_engine::store::{
-    Claim, Held, Holder, Outcome, PutBack, PutBackHow, Renewal, RenewalItem, Settle, Start, Turn,
-    Write,
+    Claim, ClaimedTask, Held, Holder, Outcome, PutBack, PutBackHow, Renewal, RenewalItem, Settle,
+    Start, Turn, Write,
 };
 
 use crate::stage::{LONG, Stage, held, owner, queue, record, settle};
@@ -137,6 +137,29 @@ pub(crate) async fn a_claim_takes_only_what_it_knows(stage: Stage) {
     assert!(stage.claim(&activities).await.tasks.is_empty());
 }
 
+pub(crate) async fn a_claim_passes_locked_rows_by(stage: Stage) {
+    for workflow in ["locked", "free"] {
+        let start = Start {
+            queue: queue("q"),
+            ..stage.new_run(workflow)
+        };
+        stage.apply(start).await;
+    }
+    if !stage.database.locks_rows() {
+        return;
+    }
+    let lock = "UPDATE workflow_tasks SET created_at = created_at WHERE workflow_id = 'locked'";
+    let holding = stage.database.hold(lock).await.expect("row locks");
+
+    let claim = stage.claim_of(TaskKind::Workflow, "q", 2);
+    let passed = stage.claim(&claim).await.tasks;
+
+    assert_eq!(passed.len(), 1);
+    assert_eq!(passed[0].task.workflow.as_str(), "free");
+    holding.let_go().await;
+    assert_eq!(stage.claim(&claim).await.tasks.len(), 1);
+}
+
 pub(crate) async fn an_empty_claim_says_when_to_come_again(stage: Stage) {
     let claim = stage.claim_of(TaskKind::Workflow, "w", 1);
     assert_eq!(stage.claim(&claim).await.next_due, None);
@@ -260,22 +283,24 @@ pub(crate) async fn a_task_that_is_taken_back_too_often_is_set_aside(stage: Stag
 }
 
 pub(crate) async fn an_overdue_activity_is_ended_by_anybody(stage: Stage) {
-    let timeouts = Timeouts {
-        start_to_close: Some(Duration::from_millis(30)),
+    let timeouts = |span| Timeouts {
+        start_to_close: Some(span),
         ..Timeouts::default()
     };
-    let run = stage.start_with_activity("w", timeouts).await;
-    assert_eq!(stage.store.overdue(9).await.expect("an answer"), []);
+    stage.start_with_activity("slow", timeouts(LONG)).await;
+    let slow = stage.claim_activity("slow").await;
+    let run = stage
+        .start_with_activity("w", timeouts(Duration::from_millis(30)))
+        .await;
     let claimed = stage.claim_activity("w").await;
-    let by_deadline = |epoch| Settle {
+    let by_deadline = |task: &ClaimedTask, epoch| Settle {
         held: Held {
-            task: claimed.task.id.clone(),
+            task: task.task.id.clone(),
             epoch,
             holder: Holder::Overdue,
         },
-        ..settle(&claimed)
+        ..settle(task)
     };
-    let early = stage.apply(by_deadline(claimed.task.epoch)).await;
     stage.pass(claimed.task.deadline_at).await;
 
     let overdue = stage.store.overdue(9).await.expect("an answer");
@@ -284,13 +309,14 @@ pub(crate) async fn an_overdue_activity_is_ended_by_anybody(stage: Stage) {
     assert_eq!(overdue[0].task, claimed.task);
     assert_eq!(overdue[0].scheduled, record("ActivityScheduled", 2));
     assert_eq!(overdue[0].owner, Some(owner("a")));
-    // Its own lease has not ended, and does not help.
-    assert_eq!(
-        stage.apply(by_deadline(claimed.task.epoch + 1)).await,
-        Outcome::Lost
-    );
-    let ended = stage.apply(by_deadline(claimed.task.epoch)).await;
-    assert!(matches!(ended, Outcome::Done { .. }) || early != Outcome::Lost);
+    let epoch = claimed.task.epoch;
+    let early = stage.apply(by_deadline(&slow, slow.task.epoch)).await;
+    assert_eq!(early, Outcome::Lost, "its time is not over");
+    let other = stage.apply(by_deadline(&claimed, epoch + 1)).await;
+    assert_eq!(other, Outcome::Lost, "another claim");
+    // Its lease has not ended, and does not help.
+    let ended = stage.apply(by_deadline(&claimed, epoch)).await;
+    assert!(matches!(ended, Outcome::Done { .. }), "{ended:?}");
     assert_eq!(stage.apply(settle(&claimed)).await, Outcome::Lost);
     assert_eq!(stage.load(&run).await.inbox.len(), 1);
 }

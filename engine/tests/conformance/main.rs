@@ -2,6 +2,8 @@
 
 mod claims;
 mod dialect;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod faults;
 mod fleet;
 mod processes;
 mod reads;
@@ -13,19 +15,28 @@ use stage::Stage;
 
 macro_rules! on_every_dialect {
     ($($module:ident { $($promise:ident)+ })+) => {
-        on_every_dialect! { @ sqlite_file $($module { $($promise)+ })+ }
-        on_every_dialect! { @ sqlite_memory $($module { $($promise)+ })+ }
+        on_every_dialect! { @ "sqlite" sqlite_file $($module { $($promise)+ })+ }
+        on_every_dialect! { @ "sqlite" sqlite_memory $($module { $($promise)+ })+ }
+        on_every_server! { $($module { $($promise)+ })+ }
     };
-    (@ $dialect:ident $($module:ident { $($promise:ident)+ })+) => {
+    (@ $feature:literal $dialect:ident $($module:ident { $($promise:ident)+ })+) => {
+        #[cfg(feature = $feature)]
         mod $dialect {
             use super::{Database, Stage};
             $($(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $promise() {
-                    super::$module::$promise(Stage::new(Database::$dialect()).await).await;
+                    super::$module::$promise(Stage::new(Database::$dialect().await).await).await;
                 }
             )+)+
         }
+    };
+}
+
+macro_rules! on_every_server {
+    ($($module:ident { $($promise:ident)+ })+) => {
+        on_every_dialect! { @ "postgres" postgres $($module { $($promise)+ })+ }
+        on_every_dialect! { @ "mysql" mysql $($module { $($promise)+ })+ }
     };
 }
 
@@ -55,12 +66,14 @@ on_every_dialect! {
         a_run_that_is_set_aside_is_resumed
         a_terminated_run_ends_after_what_was_appended
         a_failed_attempt_is_kept_and_comes_again
+        a_value_that_the_database_refuses_is_invalid
     }
     claims {
         claims_go_by_priority_and_age
         two_claims_never_share_a_task
         a_claim_takes_no_more_than_its_limit
         a_claim_takes_only_what_it_knows
+        a_claim_passes_locked_rows_by
         an_empty_claim_says_when_to_come_again
         a_claimed_activity_comes_with_what_scheduled_it
         a_late_renewal_revives_nothing
@@ -85,5 +98,39 @@ on_every_dialect! {
     processes {
         many_processes_migrate_at_once
         many_processes_claim_and_commit_side_by_side
+    }
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod broken {
+    use super::{Database, Stage, faults};
+
+    macro_rules! on {
+        ($feature:literal $dialect:ident $($promise:ident)+) => {
+            #[cfg(feature = $feature)]
+            mod $dialect {
+                use super::{Database, Stage, faults};
+                $(
+                    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                    async fn $promise() {
+                        let database = Database::$dialect().await;
+                        faults::$promise(Stage::new(database).await).await;
+                    }
+                )+
+            }
+        };
+    }
+
+    macro_rules! on_both {
+        ($($promise:ident)+) => {
+            on! { "postgres" postgres $($promise)+ }
+            on! { "mysql" mysql $($promise)+ }
+        };
+    }
+
+    on_both! {
+        a_commit_without_an_answer_is_a_timeout
+        a_connection_that_breaks_before_the_commit_leaves_nothing
+        a_server_that_is_not_there_is_unavailable
     }
 }

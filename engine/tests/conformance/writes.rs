@@ -802,3 +802,24 @@ pub(crate) async fn a_failed_attempt_is_kept_and_comes_again(stage: Stage) {
     assert!(is_done(&stage.apply(settle(&second)).await));
     assert_eq!(stage.load(&run).await.inbox[0].step, Some(1));
 }
+
+pub(crate) async fn a_value_that_the_database_refuses_is_invalid(stage: Stage) {
+    let run = stage.start("w").await;
+    let good = Write::Deliver(Box::new(stage.signal(&run)));
+    // PostgreSQL takes no zero in a text, MariaDB no name that is longer than its column.
+    let bad = Write::Deliver(Box::new(Deliver {
+        record: record(&"x\0".repeat(40), 0),
+        ..stage.signal(&run)
+    }));
+
+    let applied = stage.store.apply(&[good.clone(), bad.clone()]).await;
+
+    if stage.database.locks_rows() {
+        let error = applied.expect_err("refused");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
+        assert_eq!(stage.load(&run).await.inbox, []);
+        let error = stage.store.apply(&[bad]).await.expect_err("refused");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
+    }
+    assert!(is_done(&stage.batch([good]).await[0]));
+}

@@ -102,13 +102,17 @@ impl Tables for Transaction {
         self.put(sql::ADD_HISTORY, &changes.history, records_of)
             .await?;
         self.put(sql::ADD_INBOX, &changes.inbox, records_of).await?;
-        self.put(sql::TAKE_INBOX, &changes.taken, |query, rows| {
-            bind!(query, rows; 0 1)
-        })
+        self.put(
+            sql::TAKE_INBOX,
+            &changes.taken,
+            |query, rows| bind!(query, rows; 0 1),
+        )
         .await?;
-        self.put(sql::MOVE_INBOX, &changes.moved, |query, rows| {
-            bind!(query, rows; 0 1)
-        })
+        self.put(
+            sql::MOVE_INBOX,
+            &changes.moved,
+            |query, rows| bind!(query, rows; 0 1),
+        )
         .await?;
         self.put(sql::PUT_TASKS, &changes.tasks, tasks_of).await?;
         self.put(sql::DROP_TASKS, &changes.gone, |query, rows| {
@@ -120,9 +124,11 @@ impl Tables for Transaction {
                 attempt_id task_id run_id attempt lease_owner outcome failure ended_at)
         })
         .await?;
-        self.put(sql::ADD_COMMANDS, &changes.commands, |query, rows| {
-            bind!(query, rows; namespace workflow_id kind request_id run_id)
-        })
+        self.put(
+            sql::ADD_COMMANDS,
+            &changes.commands,
+            |query, rows| bind!(query, rows; namespace workflow_id kind request_id run_id),
+        )
         .await
     }
 

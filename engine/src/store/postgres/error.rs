@@ -21,9 +21,13 @@ pub(super) fn at_commit(what: &'static str) -> impl Fn(sqlx::Error) -> Error {
 /// Whether the server may have carried out what broke off.
 fn was_sent(error: &sqlx::Error) -> bool {
     match error {
-        sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Configuration(_) => false,
+        sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Configuration(_) => {
+            false
+        }
         // It answered, and did not; unless it was going down, or does not know either.
-        sqlx::Error::Database(_) => matches!(class(error).as_deref(), Some("08" | "57" | "58" | "XX")),
+        sqlx::Error::Database(_) => {
+            matches!(class(error).as_deref(), Some("08" | "57" | "58" | "XX"))
+        }
         _ => true,
     }
 }

@@ -71,9 +71,14 @@ pub(super) async fn register(store: &Postgres, registration: &Registration) -> R
     let mut transaction = store.begin(WRITE, WHAT).await?;
     if registration.alone {
         let others = store.statements.done(BURY_OTHERS).bind(who.id.as_str());
-        others.execute(&mut *transaction.inner).await.map_err(at(WHAT))?;
+        others
+            .execute(&mut *transaction.inner)
+            .await
+            .map_err(at(WHAT))?;
     }
-    let (expires_at,): (i64,) = store.statements.rows(REGISTER)
+    let (expires_at,): (i64,) = store
+        .statements
+        .rows(REGISTER)
         .bind(who.id.as_str())
         .bind(who.node.as_str())
         .bind(who.build.as_ref().map(crate::model::BuildId::as_str))
@@ -90,7 +95,9 @@ pub(super) async fn heartbeat(
     store: &Postgres,
     heartbeat: &Heartbeat,
 ) -> Result<Option<Timestamp>> {
-    let row: Option<(i64,)> = store.statements.rows(HEARTBEAT)
+    let row: Option<(i64,)> = store
+        .statements
+        .rows(HEARTBEAT)
         .bind(heartbeat.id.as_str())
         .bind(answers::span(heartbeat.ttl))
         .bind(heartbeat.stopped)
@@ -102,7 +109,9 @@ pub(super) async fn heartbeat(
 }
 
 pub(super) async fn bury(store: &Postgres, term: &Term) -> Result<Vec<OwnerId>> {
-    let rows: Vec<(String,)> = store.statements.rows(BURY)
+    let rows: Vec<(String,)> = store
+        .statements
+        .rows(BURY)
         .bind(term.role.as_str())
         .bind(term.holder.as_str())
         .bind(super::super::rows::signed(term.number))
@@ -118,7 +127,9 @@ pub(super) async fn elect(
     holder: &OwnerId,
     ttl: Duration,
 ) -> Result<Option<Term>> {
-    let row: Option<TermRow> = store.statements.rows(ELECT)
+    let row: Option<TermRow> = store
+        .statements
+        .rows(ELECT)
         .bind(role.as_str())
         .bind(holder.as_str())
         .bind(answers::span(ttl))
@@ -129,7 +140,9 @@ pub(super) async fn elect(
 }
 
 pub(super) async fn resign(store: &Postgres, term: &Term) -> Result<()> {
-    store.statements.done(RESIGN)
+    store
+        .statements
+        .done(RESIGN)
         .bind(term.role.as_str())
         .bind(term.holder.as_str())
         .bind(super::super::rows::signed(term.number))

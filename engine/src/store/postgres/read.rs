@@ -72,7 +72,10 @@ pub(super) async fn load(store: &Postgres, wanted: &[Load]) -> Result<Loaded> {
     let rows = answers::wanted(wanted);
     let ids: Vec<_> = rows.iter().map(|row| row.run_id.as_str()).collect();
     let runs = store.statements.rows(LOAD_RUNS).bind(&ids);
-    let runs: Vec<RunRow> = runs.fetch_all(&mut *transaction.inner).await.map_err(at(WHAT))?;
+    let runs: Vec<RunRow> = runs
+        .fetch_all(&mut *transaction.inner)
+        .await
+        .map_err(at(WHAT))?;
     let events = store
         .statements
         .rows(LOAD_EVENTS)
@@ -84,7 +87,10 @@ pub(super) async fn load(store: &Postgres, wanted: &[Load]) -> Result<Loaded> {
         .await
         .map_err(at(WHAT))?;
     let inbox = store.statements.rows(LOAD_INBOX).bind(&ids);
-    let inbox: Vec<RecordRow> = inbox.fetch_all(&mut *transaction.inner).await.map_err(at(WHAT))?;
+    let inbox: Vec<RecordRow> = inbox
+        .fetch_all(&mut *transaction.inner)
+        .await
+        .map_err(at(WHAT))?;
     answers::loaded(now, wanted, runs, events, inbox)
 }
 
@@ -94,7 +100,9 @@ pub(super) async fn describe(store: &Postgres, of: &Target) -> Result<Option<Des
     let now = now(&mut transaction).await?;
     let run = match of {
         Target::Run(run) => store.statements.rows(RUN).bind(run.as_str()),
-        Target::Current(namespace, workflow) => store.statements.rows(CURRENT)
+        Target::Current(namespace, workflow) => store
+            .statements
+            .rows(CURRENT)
             .bind(namespace.as_str())
             .bind(workflow.as_str()),
     };
@@ -104,7 +112,10 @@ pub(super) async fn describe(store: &Postgres, of: &Target) -> Result<Option<Des
         .map_err(at(WHAT))?;
     let Some(run) = run else { return Ok(None) };
     let tasks = store.statements.rows(TASKS).bind(&run.run_id);
-    let tasks: Vec<TaskRow> = tasks.fetch_all(&mut *transaction.inner).await.map_err(at(WHAT))?;
+    let tasks: Vec<TaskRow> = tasks
+        .fetch_all(&mut *transaction.inner)
+        .await
+        .map_err(at(WHAT))?;
     let attempts = store.statements.rows(ATTEMPTS).bind(&run.run_id);
     let attempts = attempts
         .bind(answers::ATTEMPTS)
@@ -118,7 +129,9 @@ pub(super) async fn list(store: &Postgres, listing: &Listing) -> Result<Page> {
         Some((instant, run)) => (instant.as_micros(), run.as_str()),
         None => (i64::MAX, ""),
     };
-    let rows: Vec<RunRow> = store.statements.rows(LIST)
+    let rows: Vec<RunRow> = store
+        .statements
+        .rows(LIST)
         .bind(listing.namespace.as_str())
         .bind(listing.status.map(crate::model::RunStatus::as_str))
         .bind(listing.name.as_ref().map(crate::model::TypeName::as_str))
