@@ -64,7 +64,7 @@ impl<I: DeserializeOwned, O: Serialize> Future for UpdateCall<I, O> {
         let missing = || Failure::new("an update without its request").non_retryable();
         Poll::Ready(Ok(Request {
             script,
-            request: request.ok_or_else(missing)?,
+            id: request.ok_or_else(missing)?,
             input,
             output: PhantomData,
         }))
@@ -76,7 +76,7 @@ impl<I: DeserializeOwned, O: Serialize> Future for UpdateCall<I, O> {
 #[must_use = "its sender waits for an answer"]
 pub struct Request<I, O> {
     script: Script,
-    request: RequestId,
+    id: RequestId,
     /// What it carries.
     pub input: I,
     output: PhantomData<fn() -> O>,
@@ -85,7 +85,7 @@ pub struct Request<I, O> {
 impl<I, O: Serialize> Request<I, O> {
     /// The sender's id for it.
     pub const fn id(&self) -> &RequestId {
-        &self.request
+        &self.id
     }
 
     /// Answers it, and gives back what it carried.
@@ -101,8 +101,8 @@ impl<I, O: Serialize> Request<I, O> {
 
     fn answer(self, result: Result<crate::model::Payload, Failure>) -> I {
         let mut pages = self.script.lock();
-        if !pages.answered.contains(&self.request) {
-            let request = self.request;
+        if !pages.answered.contains(&self.id) {
+            let request = self.id;
             pages.commands.push(Command::Answer { request, result });
         }
         drop(pages);

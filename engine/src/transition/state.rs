@@ -359,12 +359,12 @@ impl RunState {
     }
 
     /// What was received as event `received`, for the wait that gets it.
-    fn hand_over(&mut self, received: u64) -> Outcome {
+    fn hand_over(&mut self, received: u64) -> Option<Payload> {
         for waiting in self.buffered.values_mut() {
             waiting.retain(|seq| *seq != received);
         }
         let carried = self.carried.remove(&received);
-        Ok(carried.and_then(|(_, payload)| payload))
+        carried.and_then(|(_, payload)| payload)
     }
 
     /// The outcome that an event gives to its operation.
@@ -396,8 +396,8 @@ impl RunState {
                     .unwrap_or_else(|| "no longer wanted".to_owned());
                 Some(Err(Failure::new(reason).of_kind(Failure::CANCELLED)))
             }
-            EventKind::SignalApplied(applied) => Some(self.hand_over(applied.received)),
-            EventKind::UpdateApplied(applied) => Some(self.hand_over(applied.received)),
+            EventKind::SignalApplied(applied) => Some(Ok(self.hand_over(applied.received))),
+            EventKind::UpdateApplied(applied) => Some(Ok(self.hand_over(applied.received))),
             _ => None,
         }
     }
