@@ -17,6 +17,7 @@ macro_rules! on_every_dialect {
     ($($module:ident { $($promise:ident)+ })+) => {
         on_every_dialect! { @ "sqlite" sqlite_file $($module { $($promise)+ })+ }
         on_every_dialect! { @ "sqlite" sqlite_memory $($module { $($promise)+ })+ }
+        on_every_dialect! { @ "testing" memory $($module { $($promise)+ })+ }
         on_every_server! { $($module { $($promise)+ })+ }
     };
     (@ $feature:literal $dialect:ident $($module:ident { $($promise:ident)+ })+) => {
@@ -98,6 +99,8 @@ on_every_dialect! {
     processes {
         many_processes_migrate_at_once
         many_processes_claim_and_commit_side_by_side
+        processes_of_their_own_share_the_work
+        a_process_that_is_alone_takes_over_at_once
     }
 }
 
@@ -133,4 +136,11 @@ mod broken {
         a_connection_that_breaks_before_the_commit_leaves_nothing
         a_server_that_is_not_there_is_unavailable
     }
+}
+
+/// Not a test by itself: what [`processes::processes_of_their_own_share_the_work`] runs as another
+/// process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_of_another_test() {
+    processes::child().await;
 }
