@@ -2,6 +2,7 @@
 
 mod handle;
 mod start;
+mod update;
 
 use std::sync::Arc;
 

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use coord_core::signals::Detail;
 use coord_core::{Backoff, Error, ErrorKind, Result};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -31,6 +32,8 @@ const QUEUE: usize = 4096;
 /// How often a batch that lost a conflict is tried again. The store has tried by itself before.
 const ATTEMPTS: u32 = 5;
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(200));
+/// Between tries while the database is away. Its return is noticed within two seconds.
+const OUTAGE: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
 
 /// The one committer of a process. Dropping it ends what waits.
 pub(crate) struct Committer {
@@ -42,8 +45,19 @@ pub(crate) struct Committer {
 }
 
 struct Job {
-    write: Write,
+    /// `None` while it is with the database.
+    write: Option<Write>,
     reply: oneshot::Sender<Result<Outcome>>,
+    patience: Patience,
+}
+
+/// What happens to a write that the database does not take now, and that did not happen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Patience {
+    /// Its caller is told after a few tries.
+    None,
+    /// It is tried again for as long as its caller waits for it.
+    WhileAwaited,
 }
 
 impl Committer {
@@ -73,20 +87,32 @@ impl Committer {
     ///
     /// # Cancel safety
     /// A write that is dropped is committed all the same, or not.
-    pub(crate) async fn commit(&self, write: Write) -> Result<Outcome> {
+    pub(crate) async fn commit(&self, write: Write, patience: Patience) -> Result<Outcome> {
         let is_alone = self
             .under_way
             .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire)
             .is_ok();
         if is_alone {
             let _under_way = UnderWay(&self.under_way);
-            let mut outcomes = apply(&*self.store, &self.clock, &[write]).await?.outcomes;
-            return outcomes.pop().ok_or_else(unanswered);
+            let mut attempt = 0;
+            loop {
+                match apply(&*self.store, &self.clock, std::slice::from_ref(&write)).await {
+                    Ok(mut applied) => return applied.outcomes.pop().ok_or_else(unanswered),
+                    Err(error) if patience == Patience::WhileAwaited && is_safe(&error) => {
+                        wait_after(error, &mut attempt).await;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
         }
         let (reply, answer) = oneshot::channel();
         let ended = || Error::unavailable("committing: this process is shutting down");
         self.jobs
-            .send(Job { write, reply })
+            .send(Job {
+                write: Some(write),
+                reply,
+                patience,
+            })
             .await
             .map_err(|_| ended())?;
         answer.await.unwrap_or_else(|_| Err(ended()))
@@ -147,31 +173,59 @@ async fn gather(
 /// bad write is found and the others are committed.
 async fn carry_out(store: &dyn Store, clock: &Clock, batch: Vec<Job>) {
     let mut batches = VecDeque::from([batch]);
-    while let Some(batch) = batches.pop_front() {
-        let (writes, replies): (Vec<_>, Vec<_>) =
-            batch.into_iter().map(|job| (job.write, job.reply)).unzip();
-        match apply(store, clock, &writes).await {
+    let mut attempt = 0;
+    while let Some(mut batch) = batches.pop_front() {
+        let writes: Vec<_> = batch
+            .iter_mut()
+            .filter_map(|job| job.write.take())
+            .collect();
+        let error = match apply(store, clock, &writes).await {
             Ok(applied) => {
                 let mut outcomes = applied.outcomes.into_iter();
-                for reply in replies {
+                for job in batch {
                     // Who no longer waits for it has no use for it.
-                    _ = reply.send(outcomes.next().ok_or_else(unanswered));
+                    _ = job.reply.send(outcomes.next().ok_or_else(unanswered));
                 }
+                continue;
             }
-            Err(error) if error.kind() == ErrorKind::Invalid && writes.len() > 1 => {
-                let jobs = writes.into_iter().zip(replies);
-                let mut jobs: Vec<_> = jobs.map(|(write, reply)| Job { write, reply }).collect();
-                let other = jobs.split_off(jobs.len() / 2);
-                batches.push_back(jobs);
-                batches.push_back(other);
-            }
-            Err(error) => {
-                for reply in replies {
-                    _ = reply.send(Err(Error::new(error.kind(), error.to_string())));
-                }
-            }
+            Err(error) => error,
+        };
+        for (job, write) in batch.iter_mut().zip(writes) {
+            job.write = Some(write);
+        }
+        if error.kind() == ErrorKind::Invalid && batch.len() > 1 {
+            let other = batch.split_off(batch.len() / 2);
+            batches.extend([batch, other]);
+            continue;
+        }
+        let is_patient = |job: &Job| {
+            job.patience == Patience::WhileAwaited && is_safe(&error) && !job.reply.is_closed()
+        };
+        let (patient, others): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_patient);
+        for job in others {
+            _ = job
+                .reply
+                .send(Err(Error::new(error.kind(), error.to_string())));
+        }
+        if !patient.is_empty() {
+            wait_after(error, &mut attempt).await;
+            batches.push_back(patient);
         }
     }
+}
+
+/// Whether nothing happened, so that trying again cannot do it twice.
+fn is_safe(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Contended)
+}
+
+async fn wait_after(error: Error, attempt: &mut u32) {
+    Signal::StoreFailed {
+        error: Detail::error(&error),
+    }
+    .emit();
+    tokio::time::sleep(OUTAGE.jittered(*attempt)).await;
+    *attempt = attempt.saturating_add(1);
 }
 
 async fn apply(store: &dyn Store, clock: &Clock, writes: &[Write]) -> Result<Applied> {

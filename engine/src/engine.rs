@@ -3,12 +3,14 @@
 use std::sync::{Arc, Mutex, Weak};
 
 use coord_core::Result;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::clock::Clock;
-use crate::committer::{Committer, locked};
-use crate::model::{Ids, Namespace, OwnerId, Queue, TaskKind, Timestamp};
+use crate::committer::{Committer, Patience, locked};
+use crate::fleet::Fleet;
+use crate::model::{Ids, Namespace, OwnerId, Queue, Record, TaskKind, Timestamp};
 use crate::signals::SIGNALS;
 use crate::store::{Outcome, Store, Then, Write};
 use crate::wake::Wake;
@@ -27,7 +29,7 @@ pub(crate) struct Core {
     pub(crate) clock: Arc<Clock>,
     pub(crate) wake: Wake,
     committer: Committer,
-    owner: Mutex<OwnerId>,
+    fleet: Fleet,
     /// The workers of this process, for questions.
     workers: Mutex<Vec<Weak<Shop>>>,
 }
@@ -46,7 +48,7 @@ impl Engine {
         let store: Arc<dyn Store> = Arc::new(store);
         store.migrate().await?;
         let (ids, clock) = (Arc::new(Ids::random()), Arc::new(Clock::default()));
-        let owner = ids.owner();
+        let fleet = Fleet::join(Arc::clone(&store), Arc::clone(&ids)).await?;
         let committer = Committer::new(Arc::clone(&store), Arc::clone(&clock));
         let core = Core {
             store,
@@ -54,7 +56,7 @@ impl Engine {
             clock,
             wake: Wake::default(),
             committer,
-            owner: Mutex::new(owner),
+            fleet,
             workers: Mutex::default(),
         };
         Ok(Self {
@@ -76,8 +78,17 @@ impl Engine {
 impl Core {
     /// Commits `write`, and tells this process of what there is to do by it.
     pub(crate) async fn commit(&self, write: Write) -> Result<Outcome> {
+        self.commit_with(write, Patience::None).await
+    }
+
+    /// As [`commit`](Self::commit), through outages of the database, for as long as it is awaited.
+    pub(crate) async fn commit_patiently(&self, write: Write) -> Result<Outcome> {
+        self.commit_with(write, Patience::WhileAwaited).await
+    }
+
+    async fn commit_with(&self, write: Write, patience: Patience) -> Result<Outcome> {
         let hints = Hints::of(&write);
-        let outcome = self.committer.commit(write).await?;
+        let outcome = self.committer.commit(write, patience).await?;
         let happened = matches!(outcome, Outcome::Done { .. } | Outcome::Started { .. });
         if happened {
             hints.give(&self.wake, &outcome);
@@ -87,7 +98,12 @@ impl Core {
 
     /// The incarnation of this process.
     pub(crate) fn owner(&self) -> OwnerId {
-        locked(&self.owner).clone()
+        self.fleet.owner().borrow().clone()
+    }
+
+    /// Hears when this process becomes another incarnation.
+    pub(crate) fn watch_owner(&self) -> watch::Receiver<OwnerId> {
+        self.fleet.owner()
     }
 
     /// A worker of this process has begun.
@@ -121,6 +137,7 @@ impl Core {
 struct Hints {
     workflow: bool,
     activity: bool,
+    answers: bool,
     /// For a turn: how many messages it took. More than these means news.
     drained: Option<u64>,
 }
@@ -136,7 +153,13 @@ impl Hints {
                 workflow: start.lease.is_none(),
                 ..Self::default()
             },
-            Write::Append(_) => Self::default(),
+            Write::Append(append) => {
+                let answers = append.records.iter().any(is_answer);
+                Self {
+                    answers,
+                    ..Self::default()
+                }
+            }
             Write::Turn(turn) => {
                 let (closes, waits) = match &turn.then {
                     Then::Close(_) => (true, false),
@@ -149,6 +172,7 @@ impl Hints {
                         .activities
                         .iter()
                         .any(|activity| activity.lease.is_none()),
+                    answers: turn.records.iter().any(is_answer),
                     drained: waits.then_some(turn.drained),
                 }
             }
@@ -173,5 +197,12 @@ impl Hints {
         if self.activity {
             wake.tasks(TaskKind::Activity);
         }
+        if self.answers {
+            wake.answered();
+        }
     }
+}
+
+fn is_answer(record: &Record) -> bool {
+    matches!(record.kind.as_str(), "UpdateCompleted" | "UpdateRejected")
 }

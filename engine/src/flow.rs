@@ -24,14 +24,16 @@ mod script;
 mod step;
 #[cfg(test)]
 mod tests;
+mod update;
 mod wake;
 
 pub use call::{ActivityCall, ChildCall, SignalCall, SleepCall};
 pub(crate) use code::{Code, Ending, Function, Problem, Progress, Running, panic_message};
 pub use combine::{Either, join, join_all, select};
 pub use context::{Context, Signals};
-pub use names::{Activity, Query, Signal, Workflow};
+pub use names::{Activity, Query, Signal, Update, Workflow};
 pub use step::StepCall;
+pub use update::{Request, UpdateCall, Updates};
 
 use crate::model::{Failure, Payload};
 

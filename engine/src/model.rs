@@ -27,6 +27,7 @@
 
 mod activity;
 mod event;
+pub mod events;
 mod id;
 mod payload;
 mod run;
@@ -34,7 +35,7 @@ mod task;
 mod time;
 
 pub use activity::{Attempt, AttemptEnd, Expired, Retry, Timeouts};
-pub use event::{Event, EventKind, Message, ParentLink, Record, events};
+pub use event::{Event, EventKind, Message, ParentLink, Record};
 pub use id::{
     AttemptId, BuildId, Ids, MAX_ID_BYTES, Namespace, OwnerId, Queue, RequestId, RunId, TaskId,
     TypeName, WorkflowId,

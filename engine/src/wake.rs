@@ -14,6 +14,7 @@ pub(crate) struct Wake {
     workflow: watch::Sender<()>,
     activity: watch::Sender<()>,
     ends: Mutex<HashMap<RunId, Vec<oneshot::Sender<Closed>>>>,
+    answers: watch::Sender<()>,
 }
 
 impl Wake {
@@ -32,6 +33,16 @@ impl Wake {
             TaskKind::Workflow => &self.workflow,
             TaskKind::Activity => &self.activity,
         }
+    }
+
+    /// An update was answered here.
+    pub(crate) fn answered(&self) {
+        self.answers.send_replace(());
+    }
+
+    /// Sees every answer from here on: to be taken before the look.
+    pub(crate) fn watch_answers(&self) -> watch::Receiver<()> {
+        self.answers.subscribe()
     }
 
     /// The end of `run`, if it comes in this process.

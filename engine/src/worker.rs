@@ -30,7 +30,7 @@ use registry::Registry;
 pub use attempt::Attempt;
 
 /// How long a task is leased. A worker renews at a third of it, so two renewals may fail.
-const LEASE: Duration = Duration::from_secs(60);
+const LEASE: Duration = Duration::from_mins(1);
 /// How many turns are under way at a time: they mostly wait for commits, and more of them fill
 /// larger batches.
 const TURNS: u32 = 256;
@@ -171,9 +171,8 @@ impl Worker {
             _ = self.shop.activities.acquire_many(activities).await;
         };
         let is_done = tokio::time::timeout(grace, all_idle).await.is_ok();
-        locked(&self.shop.work).abort_all();
         self.shop.give_all_back().await;
-        self.loops.abort_all();
+        self.loops.shutdown().await;
         is_done
     }
 }

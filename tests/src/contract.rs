@@ -20,6 +20,7 @@ pub const CRATES: &[(&str, &[Declaration])] = &[
     ("coord-lease", coord_lease::SIGNALS),
     ("coord-lock", coord_lock::SIGNALS),
     ("coord-fanout", coord_fanout::SIGNALS),
+    ("coord-engine", coord_engine::SIGNALS),
 ];
 
 /// Every crate that reads the environment, with its variables.

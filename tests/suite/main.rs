@@ -7,6 +7,7 @@
 
 mod broadcast;
 mod cache;
+mod engine;
 mod fanout_queue;
 mod fanout_tick;
 mod lease;

@@ -17,13 +17,13 @@ use crate::store::{CommandKind, Deliver, Description, Load, Outcome, Target, Ter
 use crate::transition::{cancel_message, closing};
 
 /// How often the end of a run is looked for that this process does not see by itself.
-const LOOK: Duration = Duration::from_secs(1);
+pub(super) const LOOK: Duration = Duration::from_secs(1);
 /// How many events are read at a time.
-const PAGE: u32 = 1000;
+pub(super) const PAGE: u32 = 1000;
 
 /// A workflow that returns an `O`, or one run of it.
 pub struct Handle<O> {
-    client: Client,
+    pub(super) client: Client,
     id: WorkflowId,
     run: Option<RunId>,
     output: PhantomData<fn() -> O>,
@@ -117,7 +117,11 @@ impl<O> Handle<O> {
         self.deliver(record, (CommandKind::Cancel, request)).await
     }
 
-    async fn deliver(&self, record: Record, request: (CommandKind, RequestId)) -> Result<()> {
+    pub(super) async fn deliver(
+        &self,
+        record: Record,
+        request: (CommandKind, RequestId),
+    ) -> Result<()> {
         let deliver = Deliver {
             target: self.target(),
             record,
@@ -249,7 +253,7 @@ impl<O> Handle<O> {
         }
     }
 
-    fn missing(&self) -> Error {
+    pub(super) fn missing(&self) -> Error {
         Error::invalid(format!("there is no workflow {}", self.id))
     }
 

@@ -101,11 +101,10 @@ impl Code {
         let seed = state.started().map_or(0, |started| started.seed);
         let script = Script::new(Pages::new(identity, ids, seed));
         let guard = Arc::new(Guard::default());
+        let running = function(Context::new(script.clone()), state.input().cloned());
         Self {
-            running: Some(function(
-                Context::new(script.clone()),
-                state.input().cloned(),
-            )),
+            // The budget of the runtime would make code yield that waits for its history only.
+            running: Some(Box::pin(tokio::task::unconstrained(running))),
             script,
             waker: Waker::from(Arc::clone(&guard)),
             guard,
@@ -134,7 +133,7 @@ impl Code {
         let is_first = |event: &Event| {
             matches!(
                 event.kind,
-                EventKind::Started(_) | EventKind::SignalReceived(_)
+                EventKind::Started(_) | EventKind::SignalReceived(_) | EventKind::UpdateAccepted(_)
             )
         };
         let has_turns = !events.iter().all(is_first);
@@ -171,6 +170,12 @@ impl Code {
                 (EventKind::SideEffectRecorded(_), Some(step), Some(value)) => {
                     pages.noted.insert(step, value.clone());
                 }
+                (EventKind::UpdateCompleted(completed), ..) => {
+                    pages.answered.insert(completed.request.clone());
+                }
+                (EventKind::UpdateRejected(rejected), ..) => {
+                    pages.answered.insert(rejected.request.clone());
+                }
                 (EventKind::VersionMarked(marked), Some(step), _) => {
                     pages
                         .versions
@@ -187,6 +192,9 @@ impl Code {
         pages.now = event.at;
         if let EventKind::CancelRequested(request) = &event.kind {
             pages.cancel.get_or_insert_with(|| request.reason.clone());
+        }
+        if let (EventKind::UpdateApplied(applied), Some(step)) = (&event.kind, event.step) {
+            pages.updates.insert(step, applied.request.clone());
         }
         if let Some(step) = event.step.filter(|_| opens(&event.kind).is_some()) {
             pages.check_issued(step);

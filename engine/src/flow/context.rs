@@ -8,9 +8,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::call::{ActivityCall, ChildCall, Operation, SignalCall, SleepCall};
-use super::names::{Activity, Query, Signal, Workflow};
+use super::names::{Activity, Query, Signal, Update, Workflow};
 use super::script::Script;
 use super::step::StepCall;
+use super::update::Updates;
 use super::{decode, encode};
 use crate::model::{Failure, RunId, Timestamp, TypeName, WorkflowId};
 use crate::transition::{Command, OpKind};
@@ -35,7 +36,7 @@ impl Context {
     }
 
     #[track_caller]
-    fn operation(&self, kind: OpKind, name: Option<TypeName>) -> Operation {
+    pub(super) fn operation(&self, kind: OpKind, name: Option<TypeName>) -> Operation {
         Operation::new(&self.script, kind, name, Location::caller())
     }
 
@@ -82,6 +83,14 @@ impl Context {
             name: signal.name(),
             value: PhantomData,
         }
+    }
+
+    /// The updates of a name: signals that are answered.
+    pub fn updates<I: DeserializeOwned, O: Serialize>(
+        &self,
+        update: Update<I, O>,
+    ) -> Updates<I, O> {
+        Updates::new(self.clone(), update.name())
     }
 
     /// Another workflow, whose end this one may wait for.
@@ -133,8 +142,16 @@ impl Context {
     /// Which way to take through code that has changed: `newest` for a run that comes here for the
     /// first time, and 0 for one that came by before `change` existed. A run keeps its way.
     ///
-    /// ```ignore
-    /// if ctx.version("charge before shipping", 1) == 0 { old(&ctx).await } else { new(&ctx).await }
+    /// ```
+    /// # use coord_engine::{flow::Context, model::Failure};
+    /// # async fn old(_: &Context) -> Result<u32, Failure> { Ok(1) }
+    /// # async fn new(_: &Context) -> Result<u32, Failure> { Ok(2) }
+    /// async fn order(ctx: Context, _: ()) -> Result<u32, Failure> {
+    ///     match ctx.version("charge before shipping", 1) {
+    ///         0 => old(&ctx).await,
+    ///         _ => new(&ctx).await,
+    ///     }
+    /// }
     /// ```
     ///
     /// # Panics

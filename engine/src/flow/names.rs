@@ -51,6 +51,8 @@ names! {
     Activity<I, O>;
     /// A signal that carries a `T`.
     Signal<T>;
+    /// A request that takes an `I`, may change the workflow, and is answered by an `O`.
+    Update<I, O>;
     /// A question that takes an `I` and is answered by an `O`.
     Query<I, O>;
 }

@@ -1,12 +1,12 @@
 //! What the code of a run and its driver share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use super::code::Problem;
-use crate::model::{Failure, Ids, Payload, Timestamp, TypeName};
+use crate::model::{Failure, Ids, Payload, RequestId, Timestamp, TypeName};
 use crate::transition::{Command, Identity, OpKind, Outcome, RunState};
 
 /// The handle of both sides.
@@ -43,6 +43,10 @@ pub(super) struct Pages {
     expected: BTreeMap<u64, (OpKind, Option<TypeName>)>,
     /// Values from outside that the history has.
     pub(super) noted: BTreeMap<u64, Payload>,
+    /// Which update each wait for one got.
+    pub(super) updates: BTreeMap<u64, RequestId>,
+    /// Updates whose answer the history has.
+    pub(super) answered: BTreeSet<RequestId>,
     pub(super) versions: BTreeMap<TypeName, (u64, u32)>,
     /// What the code has asked for.
     issued: BTreeMap<u64, (OpKind, Option<TypeName>)>,
@@ -82,6 +86,8 @@ impl Pages {
             next_step: 1,
             expected: BTreeMap::new(),
             noted: BTreeMap::new(),
+            updates: BTreeMap::new(),
+            answered: BTreeSet::new(),
             versions: BTreeMap::new(),
             issued: BTreeMap::new(),
             slots: BTreeMap::new(),

@@ -119,6 +119,21 @@ fn refuse(text: &str) -> Option<String> {
     text.ends_with(' ').then(|| "ends in a space".to_owned())
 }
 
+/// What a namespace and a queue are called that nobody named.
+const DEFAULT: &str = "default";
+
+impl Default for Namespace {
+    fn default() -> Self {
+        Self(DEFAULT.into())
+    }
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self(DEFAULT.into())
+    }
+}
+
 impl TaskId {
     /// The task of an operation of `run`; step 0 is the run's workflow task.
     ///

@@ -80,6 +80,7 @@ pub(super) mod span {
 
         use serde::{Deserialize, Deserializer, Serializer};
 
+        #[expect(clippy::ref_option, reason = "serde gives a reference to the field")]
         pub(in super::super::super) fn serialize<S: Serializer>(
             span: &Option<Duration>,
             to: S,
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn a_span_is_rounded_up_to_whole_microseconds() {
         assert_eq!(micros(Duration::from_nanos(1)), 1);
-        assert_eq!(micros(Duration::from_nanos(1000)), 1);
+        assert_eq!(micros(Duration::from_micros(1)), 1);
         assert_eq!(micros(Duration::from_nanos(1001)), 2);
     }
 

@@ -128,6 +128,8 @@ pub struct Lease {
 pub enum CommandKind {
     /// A signal.
     Signal,
+    /// An update.
+    Update,
     /// A request to end.
     Cancel,
     /// The end.
@@ -139,6 +141,7 @@ impl CommandKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Signal => "signal",
+            Self::Update => "update",
             Self::Cancel => "cancel",
             Self::Terminate => "terminate",
         }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::model::{
-    Failure, ParentClose, Payload, Priority, Queue, Retry, RunId, Timeouts, TypeName, WorkflowId,
+    Failure, ParentClose, Payload, Priority, Queue, RequestId, Retry, RunId, Timeouts, TypeName,
+    WorkflowId,
 };
 
 /// One thing that the code of a run asks for.
@@ -39,6 +40,20 @@ pub enum Command {
         step: u64,
         /// The name of the signal.
         name: TypeName,
+    },
+    /// A wait for an update.
+    AwaitUpdate {
+        /// Its operation.
+        step: u64,
+        /// The name of the update.
+        name: TypeName,
+    },
+    /// The answer to an update.
+    Answer {
+        /// The sender's id for it.
+        request: RequestId,
+        /// The answer, or why it is refused.
+        result: Result<Payload, Failure>,
     },
     /// A child workflow.
     Child(Box<ChildCommand>),

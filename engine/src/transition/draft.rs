@@ -1,18 +1,22 @@
 //! A turn in the making.
 
+mod begin;
+mod commit;
+mod end;
+
 use std::collections::VecDeque;
 
 use coord_core::{Error, Result};
 
-use super::command::{ChildCommand, Command, ContinueCommand};
+use super::command::Command;
 use super::state::{OpKind, Outcome, RunState};
 use crate::model::{
-    Closed, Due, Event, EventKind, Failure, Message, Namespace, ParentClose, ParentLink, Payload,
-    Record, RequestId, RunId, TaskId, Timestamp, WorkflowId, events,
+    Closed, Event, EventKind, Failure, Message, Namespace, Payload, RequestId, RunId, Timestamp,
+    WorkflowId, events,
 };
-use crate::store::{
-    Closing, CommandKind, Deliver, Fence, NewActivity, OnDuplicate, Start, Target, Then, Turn,
-};
+use crate::store::{Closing, CommandKind, Deliver, NewActivity, Start, Target};
+
+pub use end::{cancel_message, closing};
 
 /// Which run a draft is of.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -165,10 +169,13 @@ impl Draft {
             ..
         } = message;
         match kind {
-            EventKind::SignalReceived(ref signal) if self.state.has_request(&signal.request) => {
+            EventKind::SignalReceived(events::SignalReceived { ref request, .. })
+            | EventKind::UpdateAccepted(events::UpdateAccepted { ref request, .. })
+                if self.state.has_request(request) =>
+            {
                 Ok(())
             }
-            EventKind::SignalReceived(_) => {
+            EventKind::SignalReceived(_) | EventKind::UpdateAccepted(_) => {
                 self.add(None, kind, payload)?;
                 self.match_signals()
             }
@@ -241,6 +248,21 @@ impl Draft {
                 self.add(Some(step), EventKind::SignalWaitOpened(wait), None)?;
                 self.match_signals()
             }
+            Command::AwaitUpdate { step, name } => {
+                let wait = events::UpdateWaitOpened { name };
+                self.add(Some(step), EventKind::UpdateWaitOpened(wait), None)?;
+                self.match_signals()
+            }
+            Command::Answer { request, result } => match result {
+                Ok(answer) => {
+                    let completed = events::UpdateCompleted { request };
+                    self.add(None, EventKind::UpdateCompleted(completed), Some(answer))
+                }
+                Err(failure) => {
+                    let rejected = events::UpdateRejected { request, failure };
+                    self.add(None, EventKind::UpdateRejected(rejected), None)
+                }
+            },
             Command::Child(child) => self.start_child(*child),
             Command::StepEnded { step, name, result } => match result {
                 Ok(value) => {
@@ -309,8 +331,7 @@ impl Draft {
     }
 
     fn match_signals(&mut self) -> Result<()> {
-        while let Some((wait, received)) = self.state.match_signal() {
-            let applied = EventKind::SignalApplied(events::SignalApplied { received });
+        while let Some((wait, applied)) = self.state.next_match() {
             self.add(Some(wait), applied, None)?;
         }
         Ok(())
@@ -361,285 +382,8 @@ impl Draft {
         Ok(())
     }
 
-    fn schedule(&mut self, command: Command) -> Result<()> {
-        let Command::Activity {
-            step,
-            name,
-            input,
-            queue,
-            priority,
-            retry,
-            timeouts,
-        } = command
-        else {
-            unreachable!("the caller matched it");
-        };
-        let started = self.started()?;
-        let queue = queue.unwrap_or_else(|| started.queue.clone());
-        let priority = priority.unwrap_or(started.priority);
-        self.pending.activities.push(NewActivity {
-            step,
-            scheduled_seq: self.state.length() + 1,
-            name: name.clone(),
-            queue: queue.clone(),
-            priority,
-            timeouts,
-            lease: None,
-        });
-        let activity = events::ActivityScheduled {
-            name,
-            queue,
-            priority,
-            retry,
-            timeouts,
-            echo: None,
-        };
-        self.add(
-            Some(step),
-            EventKind::ActivityScheduled(activity),
-            Some(input),
-        )
-    }
-
-    fn start_child(&mut self, child: ChildCommand) -> Result<()> {
-        let parent = self.started()?;
-        let queue = child.queue.unwrap_or_else(|| parent.queue.clone());
-        let started = events::Started {
-            name: child.name.clone(),
-            workflow: child.workflow.clone(),
-            number: 1,
-            queue,
-            priority: parent.priority,
-            build: parent.build.clone(),
-            seed: child.seed,
-            parent: Some(ParentLink {
-                run: self.identity.run.clone(),
-                step: child.step,
-                on_close: child.on_close,
-            }),
-            continued_from: None,
-            execution_deadline_at: parent.execution_deadline_at,
-            memo: serde_json::Map::new(),
-        };
-        let start = self.start(child.run.clone(), started, child.input.clone())?;
-        self.pending.children.push(start);
-        let event = events::ChildStarted {
-            name: child.name,
-            workflow: child.workflow,
-            run: child.run,
-            on_close: child.on_close,
-        };
-        self.add(
-            Some(child.step),
-            EventKind::ChildStarted(event),
-            Some(child.input),
-        )
-    }
-
-    /// A failure after a request to end is the end that was asked for, when it is of that sort.
-    fn fail(&mut self, failure: Failure) -> Result<()> {
-        let failed = events::Failed {
-            failure: failure.clone(),
-        };
-        if self.state.cancel_reason().is_some() && failure.kind == Failure::CANCELLED {
-            return self.close(
-                EventKind::Cancelled(failed),
-                None,
-                Closed::Cancelled(failure),
-            );
-        }
-        self.close(EventKind::Failed(failed), None, Closed::Failed(failure))
-    }
-
-    fn continue_as(&mut self, next: ContinueCommand) -> Result<()> {
-        let before = self.started()?;
-        let started = events::Started {
-            number: before.number + 1,
-            seed: next.seed,
-            continued_from: Some(self.identity.run.clone()),
-            ..before.clone()
-        };
-        let mut start = self.start(next.run.clone(), started, next.input.clone())?;
-        for (index, (name, request, payload)) in self.state.left_over().into_iter().enumerate() {
-            let signal = events::SignalReceived { name, request };
-            let event = Event {
-                seq: index as u64 + 2,
-                at: self.now,
-                step: None,
-                kind: EventKind::SignalReceived(signal),
-                payload,
-            };
-            start.records.push(event.record()?);
-        }
-        let event = events::ContinuedAsNew {
-            run: next.run.clone(),
-        };
-        let closed = Closed::ContinuedAsNew(next.run);
-        self.close(EventKind::ContinuedAsNew(event), Some(next.input), closed)?;
-        let closing = self
-            .pending
-            .closing
-            .as_mut()
-            .expect("the line above set it");
-        closing.next = Some(start);
-        Ok(())
-    }
-
-    fn start(&self, run: RunId, started: events::Started, input: Payload) -> Result<Start> {
-        let event = Event {
-            seq: 1,
-            at: self.now,
-            step: None,
-            kind: EventKind::Started(started.clone()),
-            payload: Some(input),
-        };
-        Ok(Start {
-            namespace: self.identity.namespace.clone(),
-            workflow: started.workflow,
-            run,
-            number: started.number,
-            on_duplicate: OnDuplicate::Reject,
-            name: started.name,
-            queue: started.queue,
-            priority: started.priority,
-            build: started.build,
-            parent: started.parent,
-            records: vec![event.record()?],
-            due: Due::Now,
-            lease: None,
-        })
-    }
-
-    fn close(&mut self, event: EventKind, value: Option<Payload>, closed: Closed) -> Result<()> {
-        self.add(None, event, value)?;
-        // Its tasks go with it, whichever they are.
-        self.pending.activities.clear();
-        self.pending.dropped.clear();
-        // A child that would be ended at once is not even begun.
-        self.pending.children.retain(|child| {
-            let link = child.parent.as_ref();
-            link.is_some_and(|link| link.on_close == ParentClose::Abandon)
-        });
-        self.pending.closing = Some(closing(closed, self.now)?);
-        Ok(())
-    }
-
     fn started(&self) -> Result<&events::Started> {
         let missing = || Error::corrupt("the history of a run does not begin with its start");
         self.state.started().ok_or_else(missing)
     }
-
-    /// The events that wait to be committed, of a turn that goes on.
-    ///
-    /// # Errors
-    /// `Invalid` when the details of one have no JSON form.
-    pub fn cut_events(&mut self) -> Result<Vec<Record>> {
-        std::mem::take(&mut self.pending.events)
-            .iter()
-            .map(Event::record)
-            .collect()
-    }
-
-    /// The turn that commits what was decided; afterwards nothing waits. A run that has ended is
-    /// closed by it, another one goes on as `then` says, or waits.
-    ///
-    /// # Errors
-    /// `Invalid` when the details of an event have no JSON form.
-    pub fn cut(&mut self, fence: Fence, then: Option<Then>) -> Result<Turn> {
-        self.drained_before = self.drained;
-        let pending = std::mem::take(&mut self.pending);
-        let run = &self.identity.run;
-        let not_started = (!pending.children.is_empty())
-            .then(|| self.not_started())
-            .transpose()?;
-        let waits = || Then::Wait {
-            due: self.state.next_due().map(Due::At),
-            wait: self.state.wait(),
-        };
-        let then = match pending.closing {
-            Some(closing) => Then::Close(Box::new(closing)),
-            None => then.unwrap_or_else(waits),
-        };
-        Ok(Turn {
-            fence,
-            run: run.clone(),
-            history_length: self.state.length() - pending.events.len() as u64,
-            records: pending
-                .events
-                .iter()
-                .map(Event::record)
-                .collect::<Result<_>>()?,
-            drained: self.drained,
-            activities: pending.activities,
-            dropped: pending
-                .dropped
-                .iter()
-                .map(|step| TaskId::of(run, *step))
-                .collect(),
-            children: pending.children,
-            not_started,
-            deliveries: pending.deliveries,
-            then,
-        })
-    }
-
-    fn not_started(&self) -> Result<Record> {
-        let failure = Failure::new("a workflow with this id exists already").non_retryable();
-        message(
-            EventKind::ChildFailed(events::Failed { failure }),
-            None,
-            self.now,
-        )
-    }
-}
-
-/// What goes with the end of a run.
-///
-/// # Errors
-/// `Invalid` when a failure has no JSON form.
-pub fn closing(closed: Closed, now: Timestamp) -> Result<Closing> {
-    let failed = |failure: &Failure| events::Failed {
-        failure: failure.clone(),
-    };
-    let (kind, value) = match &closed {
-        Closed::Completed(output) => (
-            Some(EventKind::ChildCompleted(events::Nothing {})),
-            Some(output.clone()),
-        ),
-        Closed::Failed(failure) | Closed::TimedOut(failure) => {
-            (Some(EventKind::ChildFailed(failed(failure))), None)
-        }
-        Closed::Cancelled(failure) => (Some(EventKind::ChildCancelled(failed(failure))), None),
-        Closed::Terminated(failure) => (Some(EventKind::ChildTerminated(failed(failure))), None),
-        Closed::ContinuedAsNew(_) => (None, None),
-    };
-    let ended = Failure::new("its parent has ended").of_kind(Failure::TERMINATED);
-    Ok(Closing {
-        to_parent: kind.map(|kind| message(kind, value, now)).transpose()?,
-        terminate_child: message(EventKind::Terminated(failed(&ended)), None, now)?,
-        cancel_child: cancel_message("its parent has ended", now)?,
-        next: None,
-        closed,
-    })
-}
-
-/// The message that asks a run to end.
-///
-/// # Errors
-/// None that a reason can cause.
-pub fn cancel_message(reason: &str, now: Timestamp) -> Result<Record> {
-    let request = events::CancelRequested {
-        reason: reason.to_owned(),
-    };
-    message(EventKind::CancelRequested(request), None, now)
-}
-
-fn message(kind: EventKind, payload: Option<Payload>, at: Timestamp) -> Result<Record> {
-    Message {
-        at,
-        step: None,
-        kind,
-        payload,
-    }
-    .record()
 }

@@ -21,6 +21,8 @@ pub enum OpKind {
     Timer,
     /// A wait for a signal.
     Signal,
+    /// A wait for an update.
+    Update,
     /// A child workflow.
     Child,
     /// A local step.
@@ -38,6 +40,7 @@ impl OpKind {
             Self::Activity => "activity",
             Self::Timer => "timer",
             Self::Signal => "wait for signal",
+            Self::Update => "wait for update",
             Self::Child => "child workflow",
             Self::Step => "step",
             Self::SideEffect => "side effect",
@@ -61,6 +64,13 @@ pub struct Op {
     pub child: Option<(WorkflowId, RunId)>,
 }
 
+/// Where signals or updates of one name meet the waits for them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Channel {
+    kind: OpKind,
+    name: TypeName,
+}
+
 /// A run as its history tells it.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RunState {
@@ -70,11 +80,11 @@ pub struct RunState {
     ops: BTreeMap<u64, Op>,
     open: BTreeSet<u64>,
     /// Signals without a wait, by name, with the numbers of their events.
-    buffered: BTreeMap<TypeName, VecDeque<u64>>,
+    buffered: BTreeMap<Channel, VecDeque<u64>>,
     /// What they carry.
     carried: BTreeMap<u64, (RequestId, Option<Payload>)>,
     /// Waits without a signal, by name.
-    waits: BTreeMap<TypeName, VecDeque<u64>>,
+    waits: BTreeMap<Channel, VecDeque<u64>>,
     requests: HashSet<RequestId>,
     versions: BTreeMap<TypeName, (u64, u32)>,
     cancel: Option<String>,
@@ -165,19 +175,29 @@ impl RunState {
         match oldest.kind {
             OpKind::Activity => Some(Wait::Activity),
             OpKind::Timer => Some(Wait::Timer),
-            OpKind::Signal => Some(Wait::Signal),
+            // To an operator an update is a signal that is answered.
+            OpKind::Signal | OpKind::Update => Some(Wait::Signal),
             OpKind::Child => Some(Wait::Child),
             OpKind::Step | OpKind::SideEffect | OpKind::Version => None,
         }
     }
 
-    /// A wait and the signal that it gets next, both the oldest of one name.
-    pub(super) fn match_signal(&self) -> Option<(u64, u64)> {
-        let pairs = self.waits.iter().filter_map(|(name, waits)| {
-            let received = self.buffered.get(name)?.front()?;
-            Some((*waits.front()?, *received))
+    /// The event with which a wait gets its signal or update next, and the wait: of one name, the
+    /// oldest of each.
+    pub(super) fn next_match(&self) -> Option<(u64, EventKind)> {
+        let pairs = self.waits.iter().filter_map(|(channel, waits)| {
+            let received = *self.buffered.get(channel)?.front()?;
+            Some((*waits.front()?, received, channel.kind))
         });
-        pairs.min()
+        let (wait, received, kind) = pairs.min()?;
+        let applied = match kind {
+            OpKind::Update => EventKind::UpdateApplied(events::UpdateApplied {
+                received,
+                request: self.carried.get(&received)?.0.clone(),
+            }),
+            _ => EventKind::SignalApplied(events::SignalApplied { received }),
+        };
+        Some((wait, applied))
     }
 
     /// Whether a signal with this id was received before.
@@ -185,18 +205,26 @@ impl RunState {
         self.requests.contains(request)
     }
 
-    /// The signals that no wait got, in order, for the run that continues this one.
-    pub(super) fn left_over(&self) -> Vec<(TypeName, RequestId, Option<Payload>)> {
+    /// The signals and updates that no wait got, in order, as events of the run that continues this
+    /// one.
+    pub(super) fn left_over(&self) -> Vec<(EventKind, Option<Payload>)> {
         let mut left: Vec<_> = self
             .buffered
             .iter()
-            .flat_map(|(name, received)| received.iter().map(move |seq| (*seq, name)))
+            .flat_map(|(channel, received)| received.iter().map(move |seq| (*seq, channel)))
             .collect();
         left.sort_unstable();
         left.into_iter()
-            .map(|(seq, name)| {
-                let (request, payload) = self.carried[&seq].clone();
-                (name.clone(), request, payload)
+            .filter_map(|(seq, channel)| {
+                let (request, payload) = self.carried.get(&seq)?.clone();
+                let name = channel.name.clone();
+                let kind = match channel.kind {
+                    OpKind::Update => {
+                        EventKind::UpdateAccepted(events::UpdateAccepted { name, request })
+                    }
+                    _ => EventKind::SignalReceived(events::SignalReceived { name, request }),
+                };
+                Some((kind, payload))
             })
             .collect()
     }
@@ -226,12 +254,17 @@ impl RunState {
                 let carried = (signal.request.clone(), event.payload.clone());
                 self.carried.insert(event.seq, carried);
                 self.requests.insert(signal.request.clone());
-                self.buffered
-                    .entry(signal.name.clone())
-                    .or_default()
-                    .push_back(event.seq);
+                self.receive(OpKind::Signal, &signal.name, event.seq);
                 None
             }
+            EventKind::UpdateAccepted(update) => {
+                let carried = (update.request.clone(), event.payload.clone());
+                self.carried.insert(event.seq, carried);
+                self.requests.insert(update.request.clone());
+                self.receive(OpKind::Update, &update.name, event.seq);
+                None
+            }
+            EventKind::UpdateCompleted(_) | EventKind::UpdateRejected(_) => None,
             EventKind::Completed(_)
             | EventKind::Failed(_)
             | EventKind::Cancelled(_)
@@ -253,6 +286,12 @@ impl RunState {
         Ok(outcome)
     }
 
+    fn receive(&mut self, kind: OpKind, name: &TypeName, seq: u64) {
+        let name = name.clone();
+        let channel = self.buffered.entry(Channel { kind, name });
+        channel.or_default().push_back(seq);
+    }
+
     fn apply_to_operation(&mut self, event: &Event) -> Result<Option<(u64, Outcome)>> {
         let step = event
             .step
@@ -261,7 +300,7 @@ impl RunState {
             if self.ops.contains_key(&step) {
                 return Err(corrupt(event, "opens an operation a second time"));
             }
-            self.open_operation(step, kind, name, &event.kind);
+            self.open_operation(step, kind, name.as_ref(), &event.kind);
         }
         let Some(outcome) = self.outcome(event) else {
             return Ok(None);
@@ -272,10 +311,14 @@ impl RunState {
         op.ended = true;
         op.due_at = Timestamp::NEVER;
         self.open.remove(&step);
-        if op.kind == OpKind::Signal
-            && let Some(waits) = op.name.as_ref().and_then(|name| self.waits.get_mut(name))
-        {
-            waits.retain(|wait| *wait != step);
+        if let Some(name) = op.name.clone() {
+            let channel = Channel {
+                kind: op.kind,
+                name,
+            };
+            if let Some(waits) = self.waits.get_mut(&channel) {
+                waits.retain(|wait| *wait != step);
+            }
         }
         Ok(Some((step, outcome)))
     }
@@ -284,12 +327,12 @@ impl RunState {
         &mut self,
         step: u64,
         kind: OpKind,
-        name: Option<TypeName>,
+        name: Option<&TypeName>,
         event: &EventKind,
     ) {
         let mut op = Op {
             kind,
-            name: name.clone(),
+            name: name.cloned(),
             due_at: Timestamp::NEVER,
             ended: false,
             child: None,
@@ -299,11 +342,11 @@ impl RunState {
             EventKind::ChildStarted(child) => {
                 op.child = Some((child.workflow.clone(), child.run.clone()));
             }
-            EventKind::SignalWaitOpened(wait) => {
-                self.waits
-                    .entry(wait.name.clone())
-                    .or_default()
-                    .push_back(step);
+            EventKind::SignalWaitOpened(_) | EventKind::UpdateWaitOpened(_) => {
+                if let Some(name) = name.cloned() {
+                    let waits = self.waits.entry(Channel { kind, name });
+                    waits.or_default().push_back(step);
+                }
             }
             EventKind::VersionMarked(marked) => {
                 self.versions
@@ -313,6 +356,15 @@ impl RunState {
         }
         self.ops.insert(step, op);
         self.open.insert(step);
+    }
+
+    /// What was received as event `received`, for the wait that gets it.
+    fn hand_over(&mut self, received: u64) -> Outcome {
+        for waiting in self.buffered.values_mut() {
+            waiting.retain(|seq| *seq != received);
+        }
+        let carried = self.carried.remove(&received);
+        Ok(carried.and_then(|(_, payload)| payload))
     }
 
     /// The outcome that an event gives to its operation.
@@ -336,20 +388,16 @@ impl RunState {
             | EventKind::ChildTerminated(failed) => Some(Err(failed.failure.clone())),
             EventKind::ActivityCancelled(_)
             | EventKind::TimerCancelled(_)
-            | EventKind::SignalWaitCancelled(_) => {
+            | EventKind::SignalWaitCancelled(_)
+            | EventKind::UpdateWaitCancelled(_) => {
                 let reason = self
                     .cancel
                     .clone()
                     .unwrap_or_else(|| "no longer wanted".to_owned());
                 Some(Err(Failure::new(reason).of_kind(Failure::CANCELLED)))
             }
-            EventKind::SignalApplied(applied) => {
-                for received in self.buffered.values_mut() {
-                    received.retain(|seq| *seq != applied.received);
-                }
-                let carried = self.carried.remove(&applied.received);
-                Some(Ok(carried.and_then(|(_, payload)| payload)))
-            }
+            EventKind::SignalApplied(applied) => Some(self.hand_over(applied.received)),
+            EventKind::UpdateApplied(applied) => Some(self.hand_over(applied.received)),
             _ => None,
         }
     }
@@ -361,6 +409,7 @@ pub(crate) fn opens(kind: &EventKind) -> Option<(OpKind, Option<TypeName>)> {
         EventKind::ActivityScheduled(activity) => (OpKind::Activity, Some(activity.name.clone())),
         EventKind::TimerScheduled(_) => (OpKind::Timer, None),
         EventKind::SignalWaitOpened(wait) => (OpKind::Signal, Some(wait.name.clone())),
+        EventKind::UpdateWaitOpened(wait) => (OpKind::Update, Some(wait.name.clone())),
         EventKind::ChildStarted(child) => (OpKind::Child, Some(child.name.clone())),
         EventKind::StepCompleted(step) => (OpKind::Step, Some(step.name.clone())),
         EventKind::StepFailed(step) => (OpKind::Step, Some(step.name.clone())),
@@ -386,6 +435,7 @@ impl Op {
             OpKind::Activity => EventKind::ActivityCancelled(nothing),
             OpKind::Timer => EventKind::TimerCancelled(nothing),
             OpKind::Signal => EventKind::SignalWaitCancelled(nothing),
+            OpKind::Update => EventKind::UpdateWaitCancelled(nothing),
             OpKind::Child => EventKind::ChildCancelled(events::Failed {
                 failure: Failure::new(why).of_kind(Failure::CANCELLED),
             }),

@@ -90,6 +90,10 @@ fn command() -> impl Strategy<Value = Command> {
             step,
             delay: Duration::from_millis(ms),
         }),
+        3 => (step.clone(), 0..2_u64).prop_map(|(step, update)| Command::AwaitUpdate {
+            step,
+            name: name(update),
+        }),
         4 => (step.clone(), 0..2_u64).prop_map(|(step, signal)| Command::AwaitSignal {
             step,
             name: name(signal),
@@ -138,6 +142,12 @@ fn message() -> impl Strategy<Value = Message> {
         4 => (0..2_u64, 0..6_u64).prop_map(|(signal, request)| came(None, EventKind::SignalReceived(
             events::SignalReceived {
                 name: name(signal),
+                request: text::<RequestId>(format!("r{request}")),
+            },
+        ))),
+        3 => (0..2_u64, 6..12_u64).prop_map(|(update, request)| came(None, EventKind::UpdateAccepted(
+            events::UpdateAccepted {
+                name: name(update),
                 request: text::<RequestId>(format!("r{request}")),
             },
         ))),
@@ -203,6 +213,7 @@ fn asks_again(draft: &Draft, command: &Command) -> bool {
         Command::Activity { step, .. }
         | Command::Timer { step, .. }
         | Command::AwaitSignal { step, .. }
+        | Command::AwaitUpdate { step, .. }
         | Command::StepEnded { step, .. } => *step,
         Command::Child(child) => child.step,
         _ => return false,
@@ -349,7 +360,7 @@ fn a_request_to_end_ends_what_is_open_and_nothing_later() {
     draft
         .carry_out(Command::Timer {
             step: 1,
-            delay: Duration::from_secs(60),
+            delay: Duration::from_mins(1),
         })
         .expect("a timer");
     let request = events::CancelRequested {

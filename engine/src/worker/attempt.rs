@@ -1,11 +1,13 @@
 //! An attempt of an activity: run it, judge it, tell its run.
 
+mod eager;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Poll;
 
 use coord_core::signals::Detail;
-use coord_core::{Error, Result};
+use coord_core::{Error, ErrorKind, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::OwnedSemaphorePermit;
@@ -18,12 +20,11 @@ use crate::engine::Core;
 use crate::flow::{Running, encode, panic_message};
 use crate::model::{
     self, AttemptEnd, AttemptId, Due, Event, EventKind, Expired, Failure, Message, OwnerId,
-    Payload, Record, TaskId, TaskKind, Timestamp, WorkflowId, events,
+    Payload, Record, TaskId, TaskKind, events,
 };
 use crate::signals::{Follows, Signal};
 use crate::store::{
-    ClaimedTask, Fence, Lease, Outcome, PutBack, PutBackHow, Renewal, RenewalItem, Settle, Turn,
-    Write,
+    ClaimedTask, Outcome, PutBack, PutBackHow, Renewal, RenewalItem, Settle, Write,
 };
 use crate::transition::{Verdict, judge};
 
@@ -104,12 +105,14 @@ enum End {
     TimedOut(Expired),
 }
 
-/// An activity that its own node begins, and the slot that it takes.
-pub(super) type Eager = (ClaimedTask, OwnedSemaphorePermit);
-
 impl Shop {
     /// Makes the attempt that was claimed by the request sent at `sent`.
-    pub(super) async fn attempt(self: Arc<Self>, claimed: ClaimedTask, sent: Instant) {
+    pub(super) async fn attempt(
+        self: Arc<Self>,
+        claimed: ClaimedTask,
+        sent: Instant,
+        slot: OwnedSemaphorePermit,
+    ) {
         let owner = self.core.owner();
         let task = &claimed.task;
         let lease = (sent, self.lease);
@@ -126,7 +129,10 @@ impl Shop {
                     }
                     .emit();
                 };
-                self.report(&claimed, (&event, &activity), end, lease).await
+                // Its run may begin the next one on this slot.
+                drop(slot);
+                self.report(&claimed, (&event, &activity), end, &lease)
+                    .await
             }
             Err(error) => Err(error),
         };
@@ -182,7 +188,7 @@ impl Shop {
         claimed: &ClaimedTask,
         (event, activity): (&Event, &events::ActivityScheduled),
         end: End,
-        lease: LeaseGuard<'_>,
+        lease: &LeaseGuard<'_>,
     ) -> Result<()> {
         let (task, now) = (&claimed.task, self.core.clock.now());
         let Some(attempt_id) = task.attempt_id.clone() else {
@@ -228,7 +234,7 @@ impl Shop {
                     attempt: Some(attempt),
                 },
             };
-            return self.expect_held(Write::PutBack(put_back), &task.id).await;
+            return self.expect_held(Write::PutBack(put_back), lease).await;
         }
         let kind = last(&attempt, Expired::StartToClose);
         let message = Message {
@@ -247,7 +253,7 @@ impl Shop {
         claimed: &ClaimedTask,
         message: Message,
         attempt: Option<model::Attempt>,
-        lease: LeaseGuard<'_>,
+        lease: &LeaseGuard<'_>,
     ) -> Result<()> {
         let task = &claimed.task;
         if attempt.is_none()
@@ -255,10 +261,7 @@ impl Shop {
         {
             live.draft.set_now(message.at);
             live.draft.hear(message.clone())?;
-            match self
-                .go_on(live, Fence::Activity(lease.held.clone()), None)
-                .await
-            {
+            match self.go_on_from(live, lease).await {
                 Ok(()) => return Ok(()),
                 Err(Trouble::Lost) => {
                     Signal::LeaseLost {
@@ -268,9 +271,9 @@ impl Shop {
                     .emit();
                     return Ok(());
                 }
-                // A turn by itself meets the same problem, and deals with it.
-                Err(Trouble::Stale | Trouble::Problem(_)) => {}
-                Err(Trouble::Failed(error)) => return Err(error),
+                // A turn by itself meets the same problem, and deals with it. Nothing is told twice:
+                // if that commit happened after all, the lease is gone.
+                Err(Trouble::Stale | Trouble::Problem(_) | Trouble::Failed(_)) => {}
             }
         }
         let settle = Settle {
@@ -279,81 +282,32 @@ impl Shop {
             record: message.record()?,
             attempt,
         };
-        self.expect_held(Write::Settle(settle), &task.id).await
+        self.expect_held(Write::Settle(settle), lease).await
     }
 
-    async fn expect_held(&self, write: Write, task: &TaskId) -> Result<()> {
-        if self.core.commit(write).await? == Outcome::Lost {
-            Signal::LeaseLost {
-                kind: TaskKind::Activity,
-                task: Detail::new(task),
+    /// Commits the end of an attempt. When the answer is lost, it is committed again: if it
+    /// happened, the lease is gone.
+    async fn expect_held(&self, write: Write, lease: &LeaseGuard<'_>) -> Result<()> {
+        loop {
+            match self.commit_held(write.clone(), lease).await {
+                Ok(Outcome::Lost) => {
+                    let task = Detail::new(&lease.held.task);
+                    Signal::LeaseLost {
+                        kind: TaskKind::Activity,
+                        task,
+                    }
+                    .emit();
+                    return Ok(());
+                }
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Timeout => {
+                    Signal::StoreFailed {
+                        error: Detail::error(&error),
+                    }
+                    .emit();
+                }
+                Err(error) => return Err(error),
             }
-            .emit();
-        }
-        Ok(())
-    }
-
-    /// Leases the activities of a turn to this worker, as far as it knows them and has slots.
-    pub(super) fn lease_eagerly(&self, workflow: &WorkflowId, turn: &mut Turn) -> Vec<Eager> {
-        let mut eager = Vec::new();
-        if self.is_closing() {
-            return eager;
-        }
-        let owner = self.core.owner();
-        for activity in &mut turn.activities {
-            let is_ours = activity.queue == self.queue
-                && self.registry.activity_named(&activity.name).is_some();
-            if !is_ours {
-                continue;
-            }
-            let Ok(permit) = Arc::clone(&self.activities).try_acquire_owned() else {
-                break;
-            };
-            let attempt = self.core.ids.attempt();
-            let lease = Lease {
-                owner: owner.clone(),
-                ttl: self.lease,
-            };
-            activity.lease = Some((lease, attempt.clone()));
-            let scheduled = turn
-                .records
-                .iter()
-                .find(|record| record.seq == activity.scheduled_seq);
-            let task = model::Task {
-                id: TaskId::of(&turn.run, activity.step),
-                namespace: self.namespace.clone(),
-                kind: TaskKind::Activity,
-                queue: activity.queue.clone(),
-                priority: activity.priority,
-                name: activity.name.clone(),
-                workflow: workflow.clone(),
-                run: turn.run.clone(),
-                step: Some(activity.step),
-                build: None,
-                epoch: 1,
-                attempt: 1,
-                attempt_id: Some(attempt),
-                lease_expires_at: Timestamp::NEVER,
-                deadline_at: Timestamp::NEVER,
-            };
-            let claimed = ClaimedTask {
-                task,
-                scheduled: scheduled.cloned(),
-                progress: None,
-            };
-            eager.push((claimed, permit));
-        }
-        eager
-    }
-
-    /// Begins the activities that the commit sent at `sent` has leased to this worker.
-    pub(super) fn begin_eagerly(self: &Arc<Self>, eager: Vec<Eager>, sent: Instant) {
-        for (claimed, permit) in eager {
-            let shop = Arc::clone(self);
-            self.spawn(async move {
-                shop.attempt(claimed, sent).await;
-                drop(permit);
-            });
         }
     }
 }

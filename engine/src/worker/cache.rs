@@ -15,7 +15,7 @@ pub(super) struct Cache {
 
 #[derive(Default)]
 struct Runs {
-    by_id: HashMap<RunId, (u64, Live)>,
+    by_id: HashMap<RunId, (u64, Box<Live>)>,
     by_age: BTreeMap<u64, RunId>,
     next: u64,
 }
@@ -29,7 +29,7 @@ impl Cache {
     }
 
     /// Takes a run out, to go on with it: nobody else can meanwhile.
-    pub(super) fn take(&self, run: &RunId) -> Option<Live> {
+    pub(super) fn take(&self, run: &RunId) -> Option<Box<Live>> {
         let mut runs = locked(&self.runs);
         let (age, live) = runs.by_id.remove(run)?;
         runs.by_age.remove(&age);
@@ -37,7 +37,7 @@ impl Cache {
     }
 
     /// Keeps a run until its next turn.
-    pub(super) fn put(&self, live: Live) {
+    pub(super) fn put(&self, live: Box<Live>) {
         let mut dropped = Vec::new();
         {
             let mut runs = locked(&self.runs);

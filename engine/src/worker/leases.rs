@@ -103,6 +103,16 @@ impl Leases {
         }
     }
 
+    /// Tells the holders of every lease that is not of `owner` that it is lost.
+    fn lose_but_of(&self, owner: &OwnerId) {
+        for entry in locked(&self.0)
+            .values()
+            .filter(|entry| entry.owner != *owner)
+        {
+            entry.news.send_modify(|news| news.is_lost = true);
+        }
+    }
+
     /// All that is held, and no longer.
     fn drain(&self) -> Vec<(TaskKind, Held)> {
         let drained = std::mem::take(&mut *locked(&self.0));
@@ -147,8 +157,16 @@ impl Shop {
     pub(super) async fn renew(self: Arc<Self>) {
         let mut ticks = tokio::time::interval(self.lease / RENEWALS);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut incarnation = self.core.watch_owner();
         loop {
-            ticks.tick().await;
+            tokio::select! {
+                _ = ticks.tick() => {}
+                // It ends with the engine, and that outlives its workers.
+                Ok(()) = incarnation.changed() => {
+                    self.leases.lose_but_of(&self.core.owner());
+                    continue;
+                }
+            }
             for (owner, items) in self.leases.items() {
                 self.renew_items(owner, items).await;
             }
@@ -184,7 +202,11 @@ impl Shop {
                 .emit();
                 self.lose_what_has_ended(&renewal.items);
             }
-            Err(_) => self.lose_what_has_ended(&renewal.items),
+            Err(_) => {
+                let error = Detail::new("renewing leases: no answer in a third of their time");
+                Signal::StoreFailed { error }.emit();
+                self.lose_what_has_ended(&renewal.items);
+            }
         }
     }
 
@@ -196,9 +218,13 @@ impl Shop {
         }
     }
 
-    /// Gives back to the queue what is held, as if it had not been claimed.
+    /// Ends all that is under way, and gives it back to the queue as if it had not been claimed.
     pub(super) async fn give_all_back(&self) {
-        for (kind, held) in self.leases.drain() {
+        // Before the end of who holds them: that ends the leases as well.
+        let held = self.leases.drain();
+        let mut work = std::mem::take(&mut *locked(&self.work));
+        work.shutdown().await;
+        for (kind, held) in held {
             let put_back = PutBack {
                 held,
                 how: PutBackHow::Untouched,

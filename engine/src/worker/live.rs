@@ -14,6 +14,8 @@ pub(super) struct Live {
     pub(super) draft: Draft,
     code: Code,
     ids: Arc<Ids>,
+    /// How many activities in a row its own node has begun.
+    pub(super) chain: u32,
 }
 
 /// Where a run stands after it has run on.
@@ -71,6 +73,7 @@ impl Live {
             draft: Draft::new(identity, state, drained),
             code,
             ids,
+            chain: 0,
         };
         live.draft.set_now(now);
         if !live.draft.state().is_closed() {
@@ -93,8 +96,10 @@ impl Live {
         Ok(())
     }
 
-    /// Runs the code on until it waits for something. `task` is woken when a local step goes on.
-    pub(super) fn run_on(&mut self, task: &Waker) -> Result<Stand, Trouble> {
+    /// Runs the code on until it waits for something, with what it decides decided at `now`. `task`
+    /// is woken when a local step goes on.
+    pub(super) fn run_on(&mut self, task: &Waker, now: Timestamp) -> Result<Stand, Trouble> {
+        self.draft.set_now(now);
         loop {
             if self.draft.state().is_closed() {
                 return Ok(Stand::Ended);

@@ -117,10 +117,12 @@ impl Shop {
             let shop = Arc::clone(self);
             self.spawn(async move {
                 match kind {
-                    TaskKind::Workflow => shop.turn(task, sent).await,
-                    TaskKind::Activity => shop.attempt(task, sent).await,
+                    TaskKind::Workflow => {
+                        shop.turn(task, sent).await;
+                        drop(slot);
+                    }
+                    TaskKind::Activity => shop.attempt(task, sent, slot).await,
                 }
-                drop(slot);
             });
         }
     }

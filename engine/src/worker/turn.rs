@@ -17,7 +17,7 @@ use crate::model::{
 };
 use crate::signals::{Signal, TurnFault};
 use crate::store::{
-    Append, BlockedReason, ClaimedTask, Fence, Held, Lease, Load, LoadedRun, Outcome, PutBack,
+    Append, BlockedReason, ClaimedTask, Fence, Lease, Load, LoadedRun, Outcome, PutBack,
     PutBackHow, Then, Turn, Write,
 };
 use crate::transition::Identity;
@@ -25,7 +25,7 @@ use crate::transition::Identity;
 /// How many events are read at a time.
 const PAGE: u32 = 10_000;
 /// The longest wait before a turn that failed is tried again.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+const LONGEST_BACKOFF: Duration = Duration::from_mins(1);
 
 impl Shop {
     /// Takes the turn that was claimed by the request sent at `sent`.
@@ -36,8 +36,12 @@ impl Shop {
         let lease = self
             .leases
             .hold(TaskKind::Workflow, (&task.id, task.epoch), &owner, lease);
-        if let Err(trouble) = self.whole_turn(&task, lease).await {
-            self.give_up(&task, trouble).await;
+        let ended = match self.live(&task).await {
+            Ok(live) => self.go_on(live, &lease).await,
+            Err(trouble) => Err(trouble),
+        };
+        if let Err(trouble) = ended {
+            self.give_up(&task.run, task.attempt, &lease, trouble).await;
         }
         Signal::Turn {
             elapsed_ms: sent.elapsed(),
@@ -45,18 +49,8 @@ impl Shop {
         .emit();
     }
 
-    async fn whole_turn(
-        self: &Arc<Self>,
-        task: &Task,
-        lease: LeaseGuard<'_>,
-    ) -> Result<(), Trouble> {
-        let live = self.live(task).await?;
-        self.go_on(live, Fence::Task(lease.held.clone()), Some(lease))
-            .await
-    }
-
     /// The run of `task`, as far as its history goes, with the messages that wait.
-    async fn live(&self, task: &Task) -> Result<Live, Trouble> {
+    async fn live(&self, task: &Task) -> Result<Box<Live>, Trouble> {
         let cached = self.cache.take(&task.run);
         let known = cached
             .as_ref()
@@ -99,7 +93,7 @@ impl Shop {
         Ok(live.code().answer(query, Some(input)))
     }
 
-    fn replay(&self, loaded: &LoadedRun, events: &[Event]) -> Result<Live, Trouble> {
+    fn replay(&self, loaded: &LoadedRun, events: &[Event]) -> Result<Box<Live>, Trouble> {
         let run = &loaded.run;
         let unknown = || Error::invalid(format!("this worker does not know {}", run.name));
         let function = self
@@ -117,7 +111,7 @@ impl Shop {
             .map_or(run.inbox_seq, |first| first.seq - 1);
         let ids = Arc::clone(&self.core.ids);
         let at = (drained, self.core.clock.now());
-        Live::replay(identity, ids, events, &**function, at)
+        Live::replay(identity, ids, events, &**function, at).map(Box::new)
     }
 
     async fn load(&self, run: &RunId, after: u64) -> Result<(LoadedRun, Vec<Event>)> {
@@ -144,80 +138,99 @@ impl Shop {
         }
     }
 
-    /// Goes on with a run until it waits or ends, and commits.
-    ///
-    /// `fence` entitles to the first commit; `lease` is that of the run's workflow task, if it is
-    /// held.
-    pub(super) async fn go_on<'a>(
-        self: &'a Arc<Self>,
-        mut live: Live,
-        mut fence: Fence,
-        mut lease: Option<LeaseGuard<'a>>,
+    /// Goes on with a run under its workflow task until it waits or ends, and commits.
+    async fn go_on(
+        self: &Arc<Self>,
+        mut live: Box<Live>,
+        lease: &LeaseGuard<'_>,
     ) -> Result<(), Trouble> {
+        let fence = Fence::Task(lease.held.clone());
         loop {
-            let stand = std::future::poll_fn(|cx| Poll::Ready(live.run_on(cx.waker()))).await?;
-            match (stand, &lease) {
-                (Stand::Waits | Stand::Ended, _) => return self.end_turn(live, fence).await,
-                (Stand::Works, Some(lease)) if !live.draft.is_pending() => {
+            match self.run_on(&mut live).await? {
+                Stand::Waits | Stand::Ended => return self.end_turn(live, fence, lease).await,
+                Stand::Works if !live.draft.is_pending() => {
                     self.wait_for_step(&mut live, lease).await?;
                 }
-                (Stand::Works | Stand::WantsCommit, Some(_)) => {
-                    self.commit_part(&mut live, &fence).await?;
-                }
-                (Stand::Works | Stand::WantsCommit, None) => {
-                    let taken = self.take_task(&mut live, fence).await?;
-                    fence = Fence::Task(taken.held.clone());
-                    lease = Some(taken);
-                }
+                Stand::Works | Stand::WantsCommit => self.commit_part(&mut live, lease).await?,
             }
         }
     }
 
-    /// Waits until a local step has gone on, or there is news for the run.
+    /// Goes on with a run from the result of one of its activities, which it has heard: result and
+    /// what follows from it are one commit, under the lease of the activity.
+    ///
+    /// # Errors
+    /// Those of the first commit. What goes wrong after it is dealt with.
+    pub(super) async fn go_on_from(
+        self: &Arc<Self>,
+        mut live: Box<Live>,
+        activity: &LeaseGuard<'_>,
+    ) -> Result<(), Trouble> {
+        let fence = Fence::Activity(activity.held.clone());
+        match self.run_on(&mut live).await? {
+            Stand::Waits | Stand::Ended => self.end_turn(live, fence, activity).await,
+            Stand::Works | Stand::WantsCommit => {
+                let run = live.draft.identity().run.clone();
+                let lease = self.take_task(&mut live, activity).await?;
+                if let Err(trouble) = self.go_on(live, &lease).await {
+                    self.give_up(&run, 1, &lease, trouble).await;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    async fn run_on(&self, live: &mut Live) -> Result<Stand, Trouble> {
+        let now = self.core.clock.now();
+        std::future::poll_fn(|cx| Poll::Ready(live.run_on(cx.waker(), now))).await
+    }
+
+    /// Waits until a local step has gone on, a timer is due, or there is news for the run.
     async fn wait_for_step(&self, live: &mut Live, lease: &LeaseGuard<'_>) -> Result<(), Trouble> {
-        let drained = live.draft.drained();
+        let (drained, clock) = (live.draft.drained(), &self.core.clock);
+        let due = live
+            .draft
+            .state()
+            .next_due()
+            .map(|due| due.since(clock.now()));
         let mut news = lease.news.clone();
-        let moved = std::future::poll_fn(|cx| match live.run_on(cx.waker()) {
+        let moved = std::future::poll_fn(|cx| match live.run_on(cx.waker(), clock.now()) {
             Ok(Stand::Works) if !live.draft.is_pending() => Poll::Pending,
             other => Poll::Ready(other.map(drop)),
         });
         tokio::select! {
             moved = moved => return moved,
+            () = tokio::time::sleep(due.unwrap_or(Duration::MAX)), if due.is_some() => {
+                return live.take(Vec::new(), clock.now());
+            }
             changed = news.wait_for(|news| news.is_lost || news.inbox_seq > drained) => {
-                if changed.is_err() || changed.is_ok_and(|news| news.is_lost) {
+                if changed.map_or(true, |news| news.is_lost) {
                     return Err(Trouble::Lost);
                 }
             }
         }
         let known = live.draft.state().length();
         let (loaded, _) = self.load(&live.draft.identity().run.clone(), known).await?;
-        live.take(loaded.inbox, self.core.clock.now())
+        live.take(loaded.inbox, clock.now())
     }
 
     /// Commits what was decided so far, under a task that stays leased.
-    async fn commit_part(self: &Arc<Self>, live: &mut Live, fence: &Fence) -> Result<(), Trouble> {
-        live.draft.set_now(self.core.clock.now());
-        let run = live.draft.identity().run.clone();
-        let (write, eager) = match fence {
-            Fence::Task(held) if live.draft.is_events_only() => {
-                let records = live.draft.cut_events()?;
-                (
-                    Write::Append(Append {
-                        held: held.clone(),
-                        run,
-                        records,
-                    }),
-                    Vec::new(),
-                )
-            }
-            _ => {
-                let mut turn = live.draft.cut(fence.clone(), Some(Then::Keep))?;
-                let eager = self.lease_eagerly(&live.draft.identity().workflow, &mut turn);
-                (Write::Turn(Box::new(turn)), eager)
-            }
+    async fn commit_part(
+        self: &Arc<Self>,
+        live: &mut Live,
+        lease: &LeaseGuard<'_>,
+    ) -> Result<(), Trouble> {
+        let held = lease.held.clone();
+        let (write, eager) = if live.draft.is_events_only() {
+            let (run, records) = (live.draft.identity().run.clone(), live.draft.cut_events()?);
+            (Write::Append(Append { held, run, records }), Vec::new())
+        } else {
+            let mut turn = live.draft.cut(Fence::Task(held), Some(Then::Keep))?;
+            let eager = self.lease_eagerly(live, &mut turn);
+            (Write::Turn(Box::new(turn)), eager)
         };
         let sent = Instant::now();
-        match self.core.commit(write).await? {
+        match self.commit_held(write, lease).await? {
             Outcome::Done { .. } => {
                 self.begin_eagerly(eager, sent);
                 Ok(())
@@ -231,17 +244,21 @@ impl Shop {
     async fn take_task<'a>(
         self: &'a Arc<Self>,
         live: &mut Live,
-        fence: Fence,
+        activity: &LeaseGuard<'_>,
     ) -> Result<LeaseGuard<'a>, Trouble> {
         let (owner, sent) = (self.core.owner(), Instant::now());
         let lease = Lease {
             owner: owner.clone(),
             ttl: self.lease,
         };
+        let fence = Fence::Activity(activity.held.clone());
         let mut turn = live.draft.cut(fence, Some(Then::Take(lease)))?;
-        let eager = self.lease_eagerly(&live.draft.identity().workflow, &mut turn);
+        let eager = self.lease_eagerly(live, &mut turn);
         let task = TaskId::of(&turn.run, 0);
-        match self.core.commit(Write::Turn(Box::new(turn))).await? {
+        match self
+            .commit_held(Write::Turn(Box::new(turn)), activity)
+            .await?
+        {
             Outcome::Taken { epoch, .. } => {
                 self.begin_eagerly(eager, sent);
                 let until = (sent, self.lease);
@@ -255,13 +272,17 @@ impl Shop {
     }
 
     /// Commits the end of a turn; a run that goes on stays in memory.
-    async fn end_turn(self: &Arc<Self>, mut live: Live, fence: Fence) -> Result<(), Trouble> {
-        live.draft.set_now(self.core.clock.now());
+    async fn end_turn(
+        self: &Arc<Self>,
+        mut live: Box<Live>,
+        fence: Fence,
+        lease: &LeaseGuard<'_>,
+    ) -> Result<(), Trouble> {
         let mut turn = live.draft.cut(fence, None)?;
-        let eager = self.lease_eagerly(&live.draft.identity().workflow, &mut turn);
+        let eager = self.lease_eagerly(&mut live, &mut turn);
         let (run, closed) = (turn.run.clone(), closed(&turn));
         let sent = Instant::now();
-        match self.core.commit(Write::Turn(Box::new(turn))).await? {
+        match self.commit_held(Write::Turn(Box::new(turn)), lease).await? {
             Outcome::Done { .. } => {
                 match closed {
                     Some(closed) => self.core.wake.ended(&run, &closed),
@@ -275,10 +296,24 @@ impl Shop {
         }
     }
 
-    async fn give_up(&self, task: &Task, trouble: Trouble) {
+    /// Commits a write that `lease` entitles to, through outages of the database, as long as the
+    /// lease may hold.
+    pub(super) async fn commit_held(
+        &self,
+        write: Write,
+        lease: &LeaseGuard<'_>,
+    ) -> Result<Outcome> {
+        tokio::select! {
+            biased;
+            outcome = self.core.commit_patiently(write) => outcome,
+            () = lease.lost() => Ok(Outcome::Lost),
+        }
+    }
+
+    async fn give_up(&self, run: &RunId, attempt: u32, lease: &LeaseGuard<'_>, trouble: Trouble) {
         let error = match &trouble {
             Trouble::Lost | Trouble::Stale => {
-                let task = Detail::new(&task.id);
+                let task = Detail::new(&lease.held.task);
                 return Signal::LeaseLost {
                     kind: TaskKind::Workflow,
                     task,
@@ -288,7 +323,7 @@ impl Shop {
             Trouble::Problem(problem) => problem.to_string(),
             Trouble::Failed(error) => Detail::error(error).to_string(),
         };
-        let (run, detail) = (Detail::new(&task.run), Detail::new(&error));
+        let (run, detail) = (Detail::new(run), Detail::new(&error));
         let retry = |due| PutBackHow::Retry {
             due,
             error: error.clone(),
@@ -316,7 +351,7 @@ impl Shop {
                     error: detail,
                 }
                 .emit();
-                retry(Due::After(backoff(task.attempt)))
+                retry(Due::After(backoff(attempt)))
             }
             Trouble::Failed(error)
                 if matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Corrupt) =>
@@ -328,7 +363,7 @@ impl Shop {
                     error: detail,
                 }
                 .emit();
-                retry(Due::After(backoff(task.attempt)))
+                retry(Due::After(backoff(attempt)))
             }
             // It may have been committed: then the task has another epoch, and this finds it lost.
             _ => {
@@ -336,16 +371,9 @@ impl Shop {
                 PutBackHow::Untouched
             }
         };
-        let held = Held {
-            task: task.id.clone(),
-            epoch: task.epoch,
-            holder: crate::store::Holder::Owner(self.core.owner()),
-        };
-        if let Err(error) = self
-            .core
-            .commit(Write::PutBack(PutBack { held, how }))
-            .await
-        {
+        let held = lease.held.clone();
+        let put_back = Write::PutBack(PutBack { held, how });
+        if let Err(error) = self.commit_held(put_back, lease).await {
             // Its lease ends by itself.
             Signal::StoreFailed {
                 error: Detail::error(&error),

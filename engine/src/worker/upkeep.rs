@@ -9,10 +9,11 @@ use tokio::time::MissedTickBehavior;
 
 use super::Shop;
 use super::attempt::{emit_ended, last, timed_out};
+use crate::fleet;
 use crate::model::{self, AttemptEnd, Due, Event, EventKind, Message};
 use crate::signals::Signal;
 use crate::store::{
-    BlockedReason, Held, Holder, Overdue, PutBack, PutBackHow, Role, Settle, Sweep, Term, Write,
+    BlockedReason, Held, Holder, Overdue, PutBack, PutBackHow, Role, Settle, Sweep, Write,
 };
 use crate::transition::{Verdict, expired, judge};
 
@@ -44,10 +45,14 @@ impl Shop {
 
     async fn keep_up(&self) -> Result<()> {
         let owner = self.core.owner();
-        let Some(_term): Option<Term> = self.core.store.elect(Role::Recovery, &owner, TERM).await?
-        else {
+        let elected = self.core.store.elect(Role::Recovery, &owner, TERM).await?;
+        let Some(term) = elected else {
             return Ok(());
         };
+        // After an outage every heartbeat looks old, but only for as long as it takes to beat again.
+        if term.now.since(term.acquired_at) >= fleet::TTL {
+            self.core.store.bury(&term).await?;
+        }
         let sweep = Sweep {
             limit: LIMIT,
             poison_after: POISON_AFTER,

@@ -25,6 +25,7 @@ pub(super) const LAYERS: &[(&str, &[&str])] = &[
             "coord-broadcast",
             "coord-cache",
             "coord-core",
+            "coord-engine",
             "coord-fanout",
             "coord-lease",
             "coord-lock",
