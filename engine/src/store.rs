@@ -28,8 +28,9 @@
 //! | Any number of processes may migrate at once, on an empty or a current database. | `many_processes_migrate_at_once` |
 //!
 //! # Locks
-//! Runs first, in ascending order of their ids; then tasks, in ascending order of theirs. A close
-//! reads the ids of the run's children before it locks anything.
+//! Names of new instances first, in ascending order; then runs, in ascending order of their ids;
+//! then tasks, in ascending order of theirs. What tells which runs are meant, such as the children
+//! of a run that closes, is read before the locks and again after them.
 //!
 //! # Errors
 //! `Unavailable`: nothing happened. `Timeout`: the connection broke after the commit was sent, so

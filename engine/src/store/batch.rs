@@ -104,17 +104,23 @@ pub(super) struct Changes {
 const TRIES: u32 = 6;
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(100));
 
+/// How long one try may take. A lock is waited for at most five seconds, and so is a connection;
+/// whoever waits longer waits for a server that no longer answers.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Carries out `call`, again when the database chose it to end a conflict.
 ///
 /// # Errors
-/// Those of `call`.
+/// Those of `call`, and `Timeout` when the database does not answer at all.
 pub(super) async fn retry<T, F>(mut call: impl FnMut() -> F) -> Result<T>
 where
     F: Future<Output = Result<T>>,
 {
     let mut attempt = 0;
     loop {
-        match call().await {
+        let silent = || Error::timeout("calling the database: no answer");
+        let answer = tokio::time::timeout(PATIENCE, call()).await;
+        match answer.unwrap_or_else(|_| Err(silent())) {
             Err(error) if error.kind() == ErrorKind::Contended && attempt + 1 < TRIES => {
                 tokio::time::sleep(BACKOFF.jittered(attempt)).await;
                 attempt += 1;

@@ -11,10 +11,12 @@ mod claim;
 mod error;
 mod fleet;
 mod migrate;
+mod presence;
 mod read;
 mod sql;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::sqlite::{
@@ -27,6 +29,7 @@ use super::{
     Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept, Target, Term, Write,
 };
 use crate::model::{OwnerId, Timestamp};
+use presence::Presence;
 
 /// How long SQLite itself waits for the write lock of another process. Transactions are short;
 /// whoever waits longer stands behind a copy or a repair of the whole file.
@@ -39,17 +42,20 @@ const READERS: u32 = 4;
 pub struct Sqlite {
     writer: SqlitePool,
     reader: SqlitePool,
+    presence: Option<Arc<Presence>>,
 }
 
 impl Sqlite {
-    /// The store in the file at `path`, which is made if there is none. Nothing is opened before
-    /// the first call.
+    /// The store in the file at `path`, which is made if there is none. The database is not opened
+    /// before the first call; two empty files beside it, `-gate` and `-alive`, show other processes
+    /// that this one uses it. The first registration of a process that is alone on the file frees
+    /// what its predecessors left.
     ///
     /// The file must lie on a disk of this machine: locks do not hold on network file systems.
     #[must_use]
     pub fn file(path: impl AsRef<Path>) -> Self {
         let options = SqliteConnectOptions::new()
-            .filename(path)
+            .filename(&path)
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full)
@@ -57,6 +63,7 @@ impl Sqlite {
         Self {
             writer: pool(1, options.clone()),
             reader: pool(READERS, options),
+            presence: Presence::enter(path.as_ref()).map(Arc::new),
         }
     }
 
@@ -69,6 +76,7 @@ impl Sqlite {
         Self {
             writer: only.clone(),
             reader: only,
+            presence: None,
         }
     }
 }
@@ -124,7 +132,11 @@ impl Store for Sqlite {
     }
 
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp> {
-        Box::pin(retry(|| fleet::register(&self.writer, registration)))
+        Box::pin(async {
+            let proof = self.presence.as_ref().and_then(|it| it.prove());
+            let alone = registration.alone || proof.is_some();
+            retry(|| fleet::register(&self.writer, registration, alone)).await
+        })
     }
 
     fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Reply<'a, Option<Timestamp>> {

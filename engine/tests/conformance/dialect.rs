@@ -39,6 +39,8 @@ fn server(variable: &Variable) -> String {
 pub(crate) enum Database {
     SqliteFile(tempfile::TempDir),
     SqliteMemory(Sqlite),
+    #[cfg(feature = "testing")]
+    Memory(coord_engine::memory::Memory),
     #[cfg(feature = "postgres")]
     Postgres(String),
     #[cfg(feature = "mysql")]
@@ -82,6 +84,12 @@ impl Database {
         Self::SqliteMemory(Sqlite::memory())
     }
 
+    #[cfg(feature = "testing")]
+    #[allow(clippy::unused_async, reason = "as its siblings")]
+    pub(crate) async fn memory() -> Self {
+        Self::Memory(coord_engine::memory::Memory::new())
+    }
+
     #[cfg(feature = "postgres")]
     pub(crate) async fn postgres() -> Self {
         let name = name();
@@ -106,6 +114,8 @@ impl Database {
         match self {
             Self::SqliteFile(_) => Arc::new(Sqlite::file(self.path())),
             Self::SqliteMemory(store) => Arc::new(store.clone()),
+            #[cfg(feature = "testing")]
+            Self::Memory(store) => Arc::new(store.clone()),
             #[cfg(any(feature = "postgres", feature = "mysql"))]
             _ => self.open_at(&self.server()),
         }
@@ -123,7 +133,7 @@ impl Database {
             Self::Mysql(name) => Arc::new(
                 Mysql::connect(&format!("{server}/{name}?ssl-mode=disabled")).expect("a url"),
             ),
-            Self::SqliteFile(_) | Self::SqliteMemory(_) => self.open(),
+            _ => self.open(),
         }
     }
 
@@ -135,7 +145,7 @@ impl Database {
             Self::Postgres(_) => server(&PG_URL),
             #[cfg(feature = "mysql")]
             Self::Mysql(_) => server(&MYSQL_URL),
-            Self::SqliteFile(_) | Self::SqliteMemory(_) => String::new(),
+            _ => String::new(),
         }
     }
 
@@ -149,7 +159,38 @@ impl Database {
 
     /// Whether it locks rows. `SQLite` locks the whole.
     pub(crate) fn locks_rows(&self) -> bool {
-        !matches!(self, Self::SqliteFile(_) | Self::SqliteMemory(_))
+        match self {
+            Self::SqliteFile(_) | Self::SqliteMemory(_) => false,
+            #[cfg(feature = "testing")]
+            Self::Memory(_) => false,
+            #[cfg(any(feature = "postgres", feature = "mysql"))]
+            _ => true,
+        }
+    }
+
+    /// How another process finds it; `None` for what lives in this one.
+    pub(crate) fn address(&self) -> Option<String> {
+        match self {
+            Self::SqliteFile(_) => Some(self.path().display().to_string()),
+            Self::SqliteMemory(_) => None,
+            #[cfg(feature = "testing")]
+            Self::Memory(_) => None,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(name) => Some(format!("{}/{name}", self.server())),
+            #[cfg(feature = "mysql")]
+            Self::Mysql(name) => Some(format!("{}/{name}", self.server())),
+        }
+    }
+
+    /// The store at such an address.
+    pub(crate) fn open_address(address: &str) -> Arc<dyn Store> {
+        match address.split_once("://") {
+            #[cfg(feature = "postgres")]
+            Some(("postgres", _)) => Arc::new(Postgres::connect(address).expect("a url")),
+            #[cfg(feature = "mysql")]
+            Some(("mysql", _)) => Arc::new(Mysql::connect(address).expect("a url")),
+            _ => Arc::new(Sqlite::file(address)),
+        }
     }
 
     /// An empty one of the same kind.
@@ -157,6 +198,8 @@ impl Database {
         match self {
             Self::SqliteFile(_) => Self::sqlite_file().await,
             Self::SqliteMemory(_) => Self::sqlite_memory().await,
+            #[cfg(feature = "testing")]
+            Self::Memory(_) => Self::memory().await,
             #[cfg(feature = "postgres")]
             Self::Postgres(_) => Self::postgres().await,
             #[cfg(feature = "mysql")]
@@ -178,6 +221,8 @@ impl Database {
     pub(crate) async fn hold(&self, update: &'static str) -> Option<Holding> {
         Some(match self {
             Self::SqliteMemory(_) => return None,
+            #[cfg(feature = "testing")]
+            Self::Memory(_) => return None,
             Self::SqliteFile(_) => {
                 let url = format!("sqlite:{}", self.path().display());
                 let connection = sqlx::SqliteConnection::connect(&url).await;
@@ -228,7 +273,6 @@ impl Drop for Database {
 impl Database {
     async fn go(&self) {
         match self {
-            Self::SqliteFile(_) | Self::SqliteMemory(_) => {}
             #[cfg(feature = "postgres")]
             Self::Postgres(name) => {
                 let mut connection = pg("postgres").await;
@@ -239,6 +283,7 @@ impl Database {
                 let mut connection = mysql("").await;
                 run!(connection, format!("DROP DATABASE {name}"));
             }
+            _ => {}
         }
     }
 }

@@ -26,14 +26,15 @@ const CLAIM: &str = concat!(
               AND (t.compatibility IS NULL OR $5::text[] IS NULL OR t.compatibility = ANY ($5))
             ORDER BY t.available_at, t.task_id LIMIT $6 FOR UPDATE SKIP LOCKED) probe
         LIMIT $6),
-     numbered AS (SELECT task_id, row_number() OVER () AS place FROM due)
+     taken AS MATERIALIZED (SELECT array_agg(task_id) AS ids FROM due)
      UPDATE workflow_tasks w SET status = 'leased', lease_owner = $7,
         lease_epoch = lease_epoch + 1, attempt_count = attempt_count + 1, leased_at = clock.now,
         lease_expires_at = least(clock.now + $8, 4611686018427387904), started_at = clock.now,
-        heartbeat_at = clock.now, attempt_id = ($9::text[])[numbered.place],
+        heartbeat_at = clock.now,
+        attempt_id = ($9::text[])[array_position((SELECT ids FROM taken), w.task_id)],
         deadline_at = least(schedule_to_close_at, clock.now + start_to_close_us,
             clock.now + heartbeat_us)
-     FROM numbered, clock WHERE w.task_id = numbered.task_id
+     FROM clock WHERE w.task_id = ANY ((SELECT ids FROM taken)::text[])
      RETURNING w.task_id, task_type, namespace, queue, priority, status, available_at, workflow_id,
         run_id, step_seq, name, compatibility, attempt_count, recover_count, lease_owner,
         lease_epoch, leased_at, lease_expires_at, blocked_reason, last_error, created_at,
@@ -94,7 +95,8 @@ const SWEEP: &str = concat!(
         SELECT task_id FROM workflow_tasks WHERE status = 'leased'
           AND (lease_expires_at <= (SELECT now FROM clock) OR lease_owner IN (
               SELECT instance_id FROM engine_instances WHERE status IN ('stopped', 'dead')))
-        ORDER BY task_id LIMIT $2 FOR UPDATE SKIP LOCKED)
+        ORDER BY task_id LIMIT $2 FOR UPDATE SKIP LOCKED),
+     taken AS MATERIALIZED (SELECT array_agg(task_id) AS ids FROM stuck)
      UPDATE workflow_tasks t SET
         status = CASE WHEN recover_count >= $1 THEN 'blocked' ELSE 'ready' END,
         blocked_reason = CASE WHEN recover_count >= $1 THEN 'poison' END,
@@ -102,7 +104,7 @@ const SWEEP: &str = concat!(
         lease_owner = NULL, lease_epoch = lease_epoch + 1, leased_at = NULL, lease_expires_at = NULL,
         attempt_id = NULL, started_at = NULL, heartbeat_at = NULL,
         deadline_at = schedule_to_close_at
-     FROM stuck, clock WHERE t.task_id = stuck.task_id
+     FROM clock WHERE t.task_id = ANY ((SELECT ids FROM taken)::text[])
      RETURNING t.task_id, task_type, namespace, queue, status"
 );
 
@@ -237,76 +239,4 @@ pub(super) async fn sweep(store: &Postgres, sweep: &Sweep) -> Result<Swept> {
 }
 
 #[cfg(test)]
-mod tests {
-    use coord_core::{Env, Variable};
-    use sqlx::Connection;
-
-    use super::*;
-
-    const URL: Variable = Variable {
-        name: "COORD_TEST_PG_URL",
-        default: "postgres://postgres@127.0.0.1:5432",
-        about: "server for tests",
-    };
-
-    /// A thousand tasks of the first priority that are not due, and ten of the last that are.
-    const TASKS: &str = "
-        INSERT INTO workflow_tasks (task_id, task_type, namespace, queue, priority, status,
-            available_at, workflow_id, run_id, step_seq, name, created_at)
-        SELECT 't' || n, 'workflow', 'n', 'q', CASE WHEN n > 1000 THEN 9 ELSE 0 END, 'ready',
-            CASE WHEN n > 1000 THEN 1 ELSE 4611686018427387903 END, 'w', 'r' || n, 0, 'work', 1
-        FROM generate_series(1, 1010) AS s (n)";
-
-    #[tokio::test]
-    async fn a_claim_reads_no_row_that_is_not_due() {
-        let env = Env::process();
-        let server = env.text(&URL).expect("readable").unwrap_or(URL.default);
-        let connection = sqlx::PgConnection::connect(&format!("{server}/postgres")).await;
-        let mut connection = connection.expect("a PostgreSQL server at COORD_TEST_PG_URL");
-        // Nothing of this is ever committed.
-        for statement in [
-            "BEGIN; CREATE SCHEMA coord_test_plan; SET LOCAL search_path = coord_test_plan",
-            include_str!("../../../migrations/postgres/0001_engine.sql"),
-            TASKS,
-            "ANALYZE workflow_tasks",
-        ] {
-            let done = sqlx::raw_sql(statement).execute(&mut connection).await;
-            done.expect("a schema with tasks");
-        }
-
-        let sql = format!("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) {CLAIM}");
-        let plan: Vec<(String,)> = sqlx::query_as(sqlx::AssertSqlSafe(sql))
-            .bind("n")
-            .bind("q")
-            .bind("workflow")
-            .bind(vec!["work"])
-            .bind(None::<Vec<String>>)
-            .bind(5_i64)
-            .bind("owner")
-            .bind(1_000_000_i64)
-            .bind(Vec::<String>::new())
-            .fetch_all(&mut connection)
-            .await
-            .expect("a plan");
-
-        let plan: Vec<_> = plan.into_iter().map(|(line,)| line).collect();
-        let plan = plan.join("\n");
-        assert!(
-            plan.contains("Index Scan using workflow_tasks_claim"),
-            "{plan}"
-        );
-        let range = "(available_at <= $1)";
-        assert!(
-            plan.contains(range) || plan.contains("available_at <= $"),
-            "{plan}"
-        );
-        assert!(!plan.contains("Rows Removed by Filter"), "{plan}");
-        assert!(!plan.contains("Sort"), "{plan}");
-        // As many rows are locked as are taken.
-        assert!(
-            plan.contains("LockRows (actual rows=5 loops=1)")
-                || plan.contains("LockRows (actual rows=0"),
-            "{plan}"
-        );
-    }
-}
+mod tests;

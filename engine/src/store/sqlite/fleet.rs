@@ -65,12 +65,16 @@ const RESIGN: &str = concat!(
     ") WHERE role = ?1 AND holder = ?2 AND term = ?3"
 );
 
-pub(super) async fn register(pool: &SqlitePool, registration: &Registration) -> Result<Timestamp> {
+pub(super) async fn register(
+    pool: &SqlitePool,
+    registration: &Registration,
+    alone: bool,
+) -> Result<Timestamp> {
     const WHAT: &str = "registering a process";
     let who = &registration.incarnation;
     let begun = pool.begin_with("BEGIN IMMEDIATE").await;
     let mut transaction = begun.map_err(at(WHAT))?;
-    if registration.alone {
+    if alone {
         let others = sqlx::query(BURY_OTHERS).bind(who.id.as_str());
         others.execute(&mut *transaction).await.map_err(at(WHAT))?;
     }
