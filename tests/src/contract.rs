@@ -23,6 +23,7 @@ pub const CRATES: &[(&str, &[Declaration])] = &[
     ("coord-ratelimit", coord_ratelimit::SIGNALS),
     ("coord-fanout", coord_fanout::SIGNALS),
     ("coord-cache", coord_cache::SIGNALS),
+    ("coord-engine", coord_engine::SIGNALS),
 ];
 
 /// Every crate that reads the environment, with its variables.

@@ -8,6 +8,7 @@
 mod broadcast;
 mod cache;
 mod examples;
+mod engine;
 mod fanout_queue;
 mod fanout_tick;
 mod lease;

@@ -17,6 +17,7 @@ pub(super) const LAYERS: &[(&str, &[&str])] = &[
         "coord-fanout",
         &["coord-core", "coord-lease", "coord-redis"],
     ),
+    ("coord-engine", &["coord-core"]),
     // It tests them all, and its binaries collect what they declare.
     (
         "coord-tests",
@@ -24,6 +25,7 @@ pub(super) const LAYERS: &[(&str, &[&str])] = &[
             "coord-broadcast",
             "coord-cache",
             "coord-core",
+            "coord-engine",
             "coord-fanout",
             "coord-lease",
             "coord-lock",

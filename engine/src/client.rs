@@ -1,0 +1,70 @@
+//! The client: starts workflows, talks to them, and waits for them.
+
+mod handle;
+mod start;
+mod update;
+
+use std::sync::Arc;
+
+use coord_core::Result;
+use serde::Serialize;
+
+use crate::engine::Core;
+use crate::flow::Workflow;
+use crate::model::{Namespace, Queue, WorkflowId};
+use crate::store::{Listing, Page};
+
+pub use handle::Handle;
+pub use start::{StartCall, Started};
+
+/// Starts and reaches the workflows of one namespace. Clones are cheap.
+#[derive(Clone)]
+pub struct Client {
+    core: Arc<Core>,
+    namespace: Namespace,
+    queue: Queue,
+}
+
+impl Client {
+    pub(crate) const fn new(core: Arc<Core>, namespace: Namespace, queue: Queue) -> Self {
+        Self {
+            core,
+            namespace,
+            queue,
+        }
+    }
+
+    /// Starts `workflow` as `id` with `input`, once it is awaited.
+    ///
+    /// An id is used once, until retention: see [`StartCall::or_existing`] for work that may have
+    /// been started before.
+    pub fn start<I: Serialize, O>(
+        &self,
+        workflow: Workflow<I, O>,
+        id: WorkflowId,
+        input: &I,
+    ) -> StartCall<O> {
+        StartCall::new(self.clone(), workflow.name(), id, input)
+    }
+
+    /// The workflow that was started as `id`. Nothing is asked yet.
+    pub fn handle<I, O>(&self, _workflow: Workflow<I, O>, id: WorkflowId) -> Handle<O> {
+        Handle::current(self.clone(), id)
+    }
+
+    /// Runs of this namespace, the youngest first.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Timeout` when the database does not answer.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn list(&self, listing: &Listing) -> Result<Page> {
+        self.core.store.list(listing).await
+    }
+
+    /// The namespace that it is for.
+    pub const fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+}

@@ -1,0 +1,360 @@
+//! A workflow that was started.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use coord_core::{Error, ErrorKind, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+use super::Client;
+use crate::flow::{Query, Signal, decode, encode};
+use crate::model::{
+    Closed, Event, EventKind, Failure, Message, Record, RequestId, RunId, WorkflowId, events,
+};
+use crate::store::{CommandKind, Deliver, Description, Load, Outcome, Target, Terminate, Write};
+use crate::transition::{cancel_message, closing};
+
+/// How often the end of a run is looked for that this process does not see by itself.
+pub(super) const LOOK: Duration = Duration::from_secs(1);
+/// How many events are read at a time.
+pub(super) const PAGE: u32 = 1000;
+
+/// A workflow that returns an `O`, or one run of it.
+pub struct Handle<O> {
+    pub(super) client: Client,
+    id: WorkflowId,
+    run: Option<RunId>,
+    output: PhantomData<fn() -> O>,
+}
+
+impl<O> Handle<O> {
+    pub(super) const fn current(client: Client, id: WorkflowId) -> Self {
+        Self {
+            client,
+            id,
+            run: None,
+            output: PhantomData,
+        }
+    }
+
+    pub(super) const fn of_run(client: Client, id: WorkflowId, run: RunId) -> Self {
+        Self {
+            client,
+            id,
+            run: Some(run),
+            output: PhantomData,
+        }
+    }
+
+    /// The id by which it was started.
+    pub const fn id(&self) -> &WorkflowId {
+        &self.id
+    }
+
+    /// The run that was found when it was started; `None` when nobody has looked.
+    pub const fn run(&self) -> Option<&RunId> {
+        self.run.as_ref()
+    }
+
+    fn target(&self) -> Target {
+        Target::Current(self.client.namespace.clone(), self.id.clone())
+    }
+
+    /// Sends it a signal, durably. Signals of one sender reach it in their order.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no such workflow, when it has ended, or when the value is too large.
+    /// `Unavailable` or `Timeout` when the database does not answer.
+    ///
+    /// # Cancel safety
+    /// Dropped, it may have been sent.
+    pub async fn signal<T: Serialize>(&self, signal: Signal<T>, value: &T) -> Result<()> {
+        self.signal_once(signal, value, self.client.core.ids.request())
+            .await
+    }
+
+    /// As [`signal`](Self::signal), once for a `request`, however often it is sent.
+    ///
+    /// # Errors
+    /// As [`signal`](Self::signal).
+    ///
+    /// # Cancel safety
+    /// Dropped, it may have been sent; to send it again is safe.
+    pub async fn signal_once<T: Serialize>(
+        &self,
+        signal: Signal<T>,
+        value: &T,
+        request: RequestId,
+    ) -> Result<()> {
+        let payload = encode(value).map_err(|failure| Error::invalid(failure.to_string()))?;
+        let received = events::SignalReceived {
+            name: signal.name(),
+            request: request.clone(),
+        };
+        let message = Message {
+            at: self.client.core.now().await?,
+            step: None,
+            kind: EventKind::SignalReceived(received),
+            payload: Some(payload),
+        };
+        self.deliver(message.record()?, (CommandKind::Signal, request))
+            .await
+    }
+
+    /// Asks it to end, for `reason`. It may clean up first, or refuse.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no such workflow, or when it has ended. `Unavailable` or `Timeout`
+    /// when the database does not answer.
+    ///
+    /// # Cancel safety
+    /// Dropped, it may have been asked; to ask again is safe.
+    pub async fn cancel(&self, reason: &str) -> Result<()> {
+        let record = cancel_message(reason, self.client.core.now().await?)?;
+        let request = self.client.core.ids.request();
+        self.deliver(record, (CommandKind::Cancel, request)).await
+    }
+
+    pub(super) async fn deliver(
+        &self,
+        record: Record,
+        request: (CommandKind, RequestId),
+    ) -> Result<()> {
+        let deliver = Deliver {
+            target: self.target(),
+            record,
+            request: Some(request),
+        };
+        self.command(Write::Deliver(Box::new(deliver))).await
+    }
+
+    /// Ends it, for `reason`, whatever it does. Its open children end by their policy.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no such workflow, or when it has ended. `Unavailable` or `Timeout`
+    /// when the database does not answer.
+    ///
+    /// # Cancel safety
+    /// Dropped, it may have ended.
+    pub async fn terminate(&self, reason: &str) -> Result<()> {
+        let now = self.client.core.now().await?;
+        let failure = Failure::new(reason).of_kind(Failure::TERMINATED);
+        let terminated = events::Failed {
+            failure: failure.clone(),
+        };
+        let kind = EventKind::Terminated(terminated);
+        let message = Message {
+            at: now,
+            step: None,
+            kind,
+            payload: None,
+        };
+        let terminate = Terminate {
+            target: self.target(),
+            record: message.record()?,
+            closing: closing(Closed::Terminated(failure.clone()), now)?,
+            request: Some(self.client.core.ids.request()),
+        };
+        let run = self
+            .command_run(Write::Terminate(Box::new(terminate)))
+            .await?;
+        self.client
+            .core
+            .wake
+            .ended(&run, &Closed::Terminated(failure));
+        Ok(())
+    }
+
+    /// Makes it go on after it was set aside, with the code that runs now.
+    ///
+    /// # Errors
+    /// `Invalid` when it was not set aside. `Unavailable` or `Timeout` when the database does not
+    /// answer.
+    ///
+    /// # Cancel safety
+    /// Dropped, it may go on.
+    pub async fn resume(&self) -> Result<()> {
+        self.command(Write::Resume(self.target())).await
+    }
+
+    async fn command(&self, write: Write) -> Result<()> {
+        self.command_run(write).await.map(drop)
+    }
+
+    /// Commits a command. One whose answer was lost is sent again as it is: its request id makes it
+    /// happen once.
+    async fn command_run(&self, write: Write) -> Result<RunId> {
+        let first = self.client.core.commit(write.clone()).await;
+        let outcome = match first {
+            Err(error) if error.kind() == ErrorKind::Timeout => {
+                self.client.core.commit(write).await?
+            }
+            other => other?,
+        };
+        let id = &self.id;
+        match outcome {
+            Outcome::Done { run, .. } | Outcome::Repeated { run } => Ok(run),
+            Outcome::Closed => Err(Error::invalid(format!("workflow {id} has ended"))),
+            Outcome::NotFound => Err(Error::invalid(format!(
+                "there is no workflow {id} for this"
+            ))),
+            other => Err(Error::corrupt(format!("workflow {id}: answered {other:?}"))),
+        }
+    }
+
+    /// Where it stands, and why it does or does not move; `None` when there is no such workflow.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Timeout` when the database does not answer.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn describe(&self) -> Result<Option<Description>> {
+        self.client.core.store.describe(&self.target()).await
+    }
+
+    /// All events of its current run.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no such workflow. `Unavailable` or `Timeout` when the database does
+    /// not answer; `Corrupt` when the history does not read.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn history(&self) -> Result<Vec<Event>> {
+        let described = self.describe().await?.ok_or_else(|| self.missing())?;
+        let mut events: Vec<Event> = Vec::new();
+        loop {
+            let after = events.last().map_or(0, |event| event.seq);
+            let wanted = Load {
+                run: described.run.run.clone(),
+                after,
+                limit: PAGE,
+            };
+            let loaded = self
+                .client
+                .core
+                .store
+                .load(&[wanted])
+                .await?
+                .runs
+                .pop()
+                .flatten();
+            let page = loaded.map(|run| run.events).unwrap_or_default();
+            let is_last = page.len() < PAGE as usize;
+            for record in page {
+                events.push(Event::from_record(record)?);
+            }
+            if is_last {
+                return Ok(events);
+            }
+        }
+    }
+
+    pub(super) fn missing(&self) -> Error {
+        Error::invalid(format!("there is no workflow {}", self.id))
+    }
+
+    /// Asks it a question, which its code answers from its state as of the last event.
+    ///
+    /// The code runs in this process, along the history and no further, so a worker that knows the
+    /// workflow must be here; nothing is written.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no such workflow, or when its code does not answer the question.
+    /// `Unavailable` when no worker of this process knows the workflow, or the database does not
+    /// answer. `Corrupt` when its code does not follow its history.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn query<I: Serialize, A: DeserializeOwned>(
+        &self,
+        query: Query<I, A>,
+        input: &I,
+    ) -> Result<A> {
+        let described = self.describe().await?.ok_or_else(|| self.missing())?;
+        let failed = |failure: Failure| Error::invalid(failure.to_string());
+        let payload = encode(input).map_err(failed)?;
+        let run = described.run;
+        let workers = self.client.core.workers();
+        let Some(worker) = workers.iter().find(|worker| worker.knows(&run.name)) else {
+            let message = format!("no worker of this process knows {}", run.name);
+            return Err(Error::unavailable(message));
+        };
+        let answered = worker.answer(&run, &query.name(), &payload).await?;
+        let unanswered = || {
+            Error::invalid(format!(
+                "workflow {} does not answer {}",
+                self.id,
+                query.name()
+            ))
+        };
+        let answer = answered.ok_or_else(unanswered)?.map_err(failed)?;
+        decode(Some(&answer)).map_err(failed)
+    }
+}
+
+impl<O: DeserializeOwned> Handle<O> {
+    /// Waits at most `wait` for its end, over all runs that it continues as: its output, or the
+    /// failure that ended it. `None` when it goes on.
+    ///
+    /// A failure of the sort [`Failure::CANCELLED`], [`Failure::TERMINATED`] or
+    /// [`Failure::TIMED_OUT`] is an end of that sort.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no such workflow. `Unavailable` or `Timeout` when the database does
+    /// not answer. `Corrupt` when the output is no `O`.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn result(&self, wait: Duration) -> Result<Option<Result<O, Failure>>> {
+        let until = Instant::now() + wait;
+        loop {
+            // Before the look, so that an end that comes during it is not missed.
+            let end = self
+                .run
+                .as_ref()
+                .map(|run| self.client.core.wake.end_of(run));
+            let described = self.describe().await?.ok_or_else(|| self.missing())?;
+            if let Some(result) = described.run.closed.and_then(result) {
+                return read(result).map(Some);
+            }
+            let look = until.min(Instant::now() + LOOK);
+            if let Some(end) = end {
+                if let Ok(Ok(closed)) = tokio::time::timeout_at(look, end).await
+                    && let Some(result) = result(closed)
+                {
+                    return read(result).map(Some);
+                }
+            } else {
+                tokio::time::sleep_until(look).await;
+            }
+            if Instant::now() >= until {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// What an end means to who waits; `None` when it goes on as another run.
+fn result(closed: Closed) -> Option<Result<crate::model::Payload, Failure>> {
+    match closed {
+        Closed::Completed(output) => Some(Ok(output)),
+        Closed::Failed(failure)
+        | Closed::Cancelled(failure)
+        | Closed::Terminated(failure)
+        | Closed::TimedOut(failure) => Some(Err(failure)),
+        Closed::ContinuedAsNew(_) => None,
+    }
+}
+
+fn read<O: DeserializeOwned>(
+    result: Result<crate::model::Payload, Failure>,
+) -> Result<Result<O, Failure>> {
+    Ok(match result {
+        Ok(output) => Ok(output.read()?),
+        Err(failure) => Err(failure),
+    })
+}

@@ -1,0 +1,208 @@
+//! One process of the engine: its database, its committer, and who it is.
+
+use std::sync::{Arc, Mutex, Weak};
+
+use coord_core::Result;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::client::Client;
+use crate::clock::Clock;
+use crate::committer::{Committer, Patience, locked};
+use crate::fleet::Fleet;
+use crate::model::{Ids, Namespace, OwnerId, Queue, Record, TaskKind, Timestamp};
+use crate::signals::SIGNALS;
+use crate::store::{Outcome, Store, Then, Write};
+use crate::wake::Wake;
+use crate::worker::{Shop, WorkerBuilder};
+
+/// The engine of this process. Clones are the same engine.
+#[derive(Clone)]
+pub struct Engine {
+    core: Arc<Core>,
+}
+
+/// What client and workers share.
+pub(crate) struct Core {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) ids: Arc<Ids>,
+    pub(crate) clock: Arc<Clock>,
+    pub(crate) wake: Wake,
+    committer: Committer,
+    fleet: Fleet,
+    /// The workers of this process, for questions.
+    workers: Mutex<Vec<Weak<Shop>>>,
+}
+
+impl Engine {
+    /// An engine on `store`, whose schema it brings to this version.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Timeout` when the database does not answer; `Corrupt` when its schema is
+    /// of another application or a later version.
+    ///
+    /// # Cancel safety
+    /// Safe: migrations happen whole or not at all.
+    pub async fn start(store: impl Store) -> Result<Self> {
+        coord_core::signals::register(SIGNALS);
+        let store: Arc<dyn Store> = Arc::new(store);
+        store.migrate().await?;
+        let (ids, clock) = (Arc::new(Ids::random()), Arc::new(Clock::default()));
+        let fleet = Fleet::join(Arc::clone(&store), Arc::clone(&ids)).await?;
+        let committer = Committer::new(Arc::clone(&store), Arc::clone(&clock));
+        let core = Core {
+            store,
+            ids,
+            clock,
+            wake: Wake::default(),
+            committer,
+            fleet,
+            workers: Mutex::default(),
+        };
+        Ok(Self {
+            core: Arc::new(core),
+        })
+    }
+
+    /// A client for the workflows of `namespace`, whose tasks wait in `queue`.
+    pub fn client(&self, namespace: Namespace, queue: Queue) -> Client {
+        Client::new(Arc::clone(&self.core), namespace, queue)
+    }
+
+    /// A worker for `queue` of `namespace`, to be told what it can do and then started.
+    pub fn worker(&self, namespace: Namespace, queue: Queue) -> WorkerBuilder {
+        WorkerBuilder::new(Arc::clone(&self.core), namespace, queue)
+    }
+}
+
+impl Core {
+    /// Commits `write`, and tells this process of what there is to do by it.
+    pub(crate) async fn commit(&self, write: Write) -> Result<Outcome> {
+        self.commit_with(write, Patience::None).await
+    }
+
+    /// As [`commit`](Self::commit), through outages of the database, for as long as it is awaited.
+    pub(crate) async fn commit_patiently(&self, write: Write) -> Result<Outcome> {
+        self.commit_with(write, Patience::WhileAwaited).await
+    }
+
+    async fn commit_with(&self, write: Write, patience: Patience) -> Result<Outcome> {
+        let hints = Hints::of(&write);
+        let outcome = self.committer.commit(write, patience).await?;
+        let happened = matches!(outcome, Outcome::Done { .. } | Outcome::Started { .. });
+        if happened {
+            hints.give(&self.wake, &outcome);
+        }
+        Ok(outcome)
+    }
+
+    /// The incarnation of this process.
+    pub(crate) fn owner(&self) -> OwnerId {
+        self.fleet.owner().borrow().clone()
+    }
+
+    /// Hears when this process becomes another incarnation.
+    pub(crate) fn watch_owner(&self) -> watch::Receiver<OwnerId> {
+        self.fleet.owner()
+    }
+
+    /// A worker of this process has begun.
+    pub(crate) fn join(&self, worker: &Arc<Shop>) {
+        let mut workers = locked(&self.workers);
+        workers.retain(|worker| worker.strong_count() > 0);
+        workers.push(Arc::downgrade(worker));
+    }
+
+    /// The workers of this process.
+    pub(crate) fn workers(&self) -> Vec<Arc<Shop>> {
+        locked(&self.workers)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect()
+    }
+
+    /// What the database's clock shows. Asks it only when it has not answered anything yet.
+    pub(crate) async fn now(&self) -> Result<Timestamp> {
+        if self.clock.now() == Timestamp::default() {
+            let sent = Instant::now();
+            let loaded = self.store.load(&[]).await?;
+            self.clock.observe(loaded.now, sent);
+        }
+        Ok(self.clock.now())
+    }
+}
+
+/// What a write makes ready.
+#[derive(Default)]
+struct Hints {
+    workflow: bool,
+    activity: bool,
+    answers: bool,
+    /// For a turn: how many messages it took. More than these means news.
+    drained: Option<u64>,
+}
+
+impl Hints {
+    fn of(write: &Write) -> Self {
+        let workflow = Self {
+            workflow: true,
+            ..Self::default()
+        };
+        match write {
+            Write::Start(start) => Self {
+                workflow: start.lease.is_none(),
+                ..Self::default()
+            },
+            Write::Append(append) => {
+                let answers = append.records.iter().any(is_answer);
+                Self {
+                    answers,
+                    ..Self::default()
+                }
+            }
+            Write::Turn(turn) => {
+                let (closes, waits) = match &turn.then {
+                    Then::Close(_) => (true, false),
+                    Then::Wait { .. } => (false, true),
+                    Then::Keep | Then::Take(_) => (false, false),
+                };
+                Self {
+                    workflow: closes || !turn.children.is_empty() || !turn.deliveries.is_empty(),
+                    activity: turn
+                        .activities
+                        .iter()
+                        .any(|activity| activity.lease.is_none()),
+                    answers: turn.records.iter().any(is_answer),
+                    drained: waits.then_some(turn.drained),
+                }
+            }
+            Write::Deliver(_) | Write::Settle(_) | Write::Terminate(_) | Write::Resume(_) => {
+                workflow
+            }
+            Write::PutBack(_) => Self {
+                activity: true,
+                ..workflow
+            },
+        }
+    }
+
+    fn give(&self, wake: &Wake, outcome: &Outcome) {
+        let has_news = match (self.drained, outcome) {
+            (Some(drained), Outcome::Done { inbox_seq, .. }) => *inbox_seq > drained,
+            _ => false,
+        };
+        if self.workflow || has_news {
+            wake.tasks(TaskKind::Workflow);
+        }
+        if self.activity {
+            wake.tasks(TaskKind::Activity);
+        }
+        if self.answers {
+            wake.answered();
+        }
+    }
+}
+
+fn is_answer(record: &Record) -> bool {
+    matches!(record.kind.as_str(), "UpdateCompleted" | "UpdateRejected")
+}

@@ -1,0 +1,98 @@
+//! Waiting for several operations, in an order that the history decides.
+//!
+//! Outcomes reach a workflow one at a time, so combinators of other crates work as well; these are
+//! here so that none is needed.
+
+use std::pin::Pin;
+use std::task::{Context as Polled, Poll};
+
+/// Which of two was first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Either<A, B> {
+    /// The first one.
+    Left(A),
+    /// The second one.
+    Right(B),
+}
+
+/// Both of two.
+///
+/// # Cancel safety
+/// Dropping it drops both, and with them what they wait for.
+pub async fn join<A: Future, B: Future>(first: A, second: B) -> (A::Output, B::Output) {
+    let (mut first, mut second) = (Held::new(first), Held::new(second));
+    std::future::poll_fn(move |cx| {
+        let (one, other) = (first.poll(cx), second.poll(cx));
+        if one && other {
+            return Poll::Ready((first.take(), second.take()));
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// All of many, in their order.
+///
+/// # Cancel safety
+/// Dropping it drops them all, and with them what they wait for.
+pub async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let mut held: Vec<_> = futures.into_iter().map(Held::new).collect();
+    std::future::poll_fn(move |cx| {
+        let mut are_done = true;
+        for future in &mut held {
+            are_done &= future.poll(cx);
+        }
+        if are_done {
+            return Poll::Ready(held.iter_mut().map(Held::take).collect());
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// The first of two that ends; the other is dropped, and with it what it waits for. When both have
+/// ended, the first one counts.
+///
+/// # Cancel safety
+/// Dropping it drops both.
+pub async fn select<A: Future, B: Future>(first: A, second: B) -> Either<A::Output, B::Output> {
+    let (mut first, mut second) = (Box::pin(first), Box::pin(second));
+    std::future::poll_fn(move |cx| {
+        if let Poll::Ready(output) = first.as_mut().poll(cx) {
+            return Poll::Ready(Either::Left(output));
+        }
+        second.as_mut().poll(cx).map(Either::Right)
+    })
+    .await
+}
+
+/// A future, then its output.
+enum Held<F: Future> {
+    Pending(Pin<Box<F>>),
+    Done(Option<F::Output>),
+}
+
+// The future is boxed, and its output is moved.
+impl<F: Future> Unpin for Held<F> {}
+
+impl<F: Future> Held<F> {
+    fn new(future: F) -> Self {
+        Self::Pending(Box::pin(future))
+    }
+
+    fn poll(&mut self, cx: &mut Polled<'_>) -> bool {
+        if let Self::Pending(future) = self
+            && let Poll::Ready(output) = future.as_mut().poll(cx)
+        {
+            *self = Self::Done(Some(output));
+        }
+        matches!(self, Self::Done(_))
+    }
+
+    fn take(&mut self) -> F::Output {
+        match self {
+            Self::Done(output) => output.take().expect("it is taken once"),
+            Self::Pending(_) => unreachable!("it is taken when all are done"),
+        }
+    }
+}

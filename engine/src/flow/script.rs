@@ -1,0 +1,229 @@
+//! What the code of a run and its driver share.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::Location;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use super::code::Problem;
+use crate::model::{Failure, Ids, Payload, RequestId, Timestamp, TypeName};
+use crate::transition::{Command, Identity, OpKind, Outcome, RunState};
+
+/// The handle of both sides.
+#[derive(Clone)]
+pub(super) struct Script(Arc<Mutex<Pages>>);
+
+impl Script {
+    pub(super) fn new(pages: Pages) -> Self {
+        Self(Arc::new(Mutex::new(pages)))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Pages> {
+        // No code of the user runs under it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A question's answer, computed from the code's live state.
+pub(super) type Answer = Box<dyn Fn(Option<&Payload>) -> Result<Payload, Failure> + Send>;
+
+/// An await of the code, for messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Await {
+    pub(super) step: u64,
+    pub(super) kind: OpKind,
+    pub(super) place: &'static Location<'static>,
+}
+
+pub(super) struct Pages {
+    pub(super) identity: Identity,
+    pub(super) ids: Arc<Ids>,
+    next_step: u64,
+    /// What the history says of operations, from the start.
+    expected: BTreeMap<u64, (OpKind, Option<TypeName>)>,
+    /// Values from outside that the history has.
+    pub(super) noted: BTreeMap<u64, Payload>,
+    /// Which update each wait for one got.
+    pub(super) updates: BTreeMap<u64, RequestId>,
+    /// Updates whose answer the history has.
+    pub(super) answered: BTreeSet<RequestId>,
+    pub(super) versions: BTreeMap<TypeName, (u64, u32)>,
+    /// What the code has asked for.
+    issued: BTreeMap<u64, (OpKind, Option<TypeName>)>,
+    slots: BTreeMap<u64, Slot>,
+    pub(super) commands: Vec<Command>,
+    pub(super) now: Timestamp,
+    seed: u64,
+    pub(super) cancel: Option<String>,
+    pub(super) continue_with: Option<Payload>,
+    /// Whether the history has more than the code has seen.
+    pub(super) ahead: bool,
+    /// Whether all that was decided so far is committed, so that a local step may begin.
+    pub(super) is_committed: bool,
+    /// Local steps that wait for that.
+    pub(super) waiting_steps: usize,
+    /// Local steps under way.
+    pub(super) working_steps: usize,
+    pub(super) problem: Option<Problem>,
+    /// Whether the code is being put away: its futures then drop without a word.
+    pub(super) detached: bool,
+    pub(super) last_await: Option<Await>,
+    pub(super) answers: BTreeMap<TypeName, Answer>,
+}
+
+/// Where an operation waits for its outcome.
+#[derive(Default)]
+struct Slot {
+    outcome: Option<Outcome>,
+    waker: Option<Waker>,
+}
+
+impl Pages {
+    pub(super) fn new(identity: Identity, ids: Arc<Ids>, seed: u64) -> Self {
+        Self {
+            identity,
+            ids,
+            next_step: 1,
+            expected: BTreeMap::new(),
+            noted: BTreeMap::new(),
+            updates: BTreeMap::new(),
+            answered: BTreeSet::new(),
+            versions: BTreeMap::new(),
+            issued: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            commands: Vec::new(),
+            now: Timestamp::from_micros(0),
+            seed,
+            cancel: None,
+            continue_with: None,
+            ahead: false,
+            is_committed: false,
+            waiting_steps: 0,
+            working_steps: 0,
+            problem: None,
+            detached: false,
+            last_await: None,
+            answers: BTreeMap::new(),
+        }
+    }
+
+    /// Sets what the history knows already.
+    pub(super) fn expect(&mut self, state: &RunState) {
+        self.expected = state
+            .ops()
+            .map(|(step, op)| (step, (op.kind, op.name.clone())))
+            .collect();
+    }
+
+    /// The number of the next operation.
+    pub(super) fn take_step(&mut self) -> u64 {
+        let step = self.next_step;
+        self.next_step += 1;
+        step
+    }
+
+    pub(super) const fn peek_step(&self) -> u64 {
+        self.next_step
+    }
+
+    /// Notes that the code asks for an operation, and says whether the history has it already.
+    /// `None` when the code goes another way than the history: then it must not go on.
+    pub(super) fn issue(
+        &mut self,
+        step: u64,
+        kind: OpKind,
+        name: Option<&TypeName>,
+    ) -> Option<bool> {
+        let got = (kind, name.cloned());
+        self.issued.insert(step, got.clone());
+        match self.expected.get(&step) {
+            Some(expected) if *expected == got => Some(true),
+            Some(expected) => {
+                self.diverge(step, said(Some(expected)), said(Some(&got)));
+                None
+            }
+            // A step that was under way when its process died has left no trace.
+            None if self.ahead && kind != OpKind::Step => {
+                self.diverge(step, said(None), said(Some(&got)));
+                None
+            }
+            None => Some(false),
+        }
+    }
+
+    /// Whether the code has asked for operation `step`; if not, it goes another way.
+    pub(super) fn check_issued(&mut self, step: u64) {
+        if !self.issued.contains_key(&step) {
+            let expected = said(self.expected.get(&step));
+            self.diverge(step, expected, said(None));
+        }
+    }
+
+    pub(super) fn diverge(&mut self, step: u64, expected: String, got: String) {
+        self.problem.get_or_insert(Problem::Diverged {
+            step,
+            expected,
+            got,
+        });
+    }
+
+    pub(super) fn wait(&mut self, at: Await, waker: &Waker) -> Option<Outcome> {
+        self.last_await = Some(at);
+        let slot = self.slots.entry(at.step).or_default();
+        if let Some(outcome) = slot.outcome.take() {
+            self.slots.remove(&at.step);
+            return Some(outcome);
+        }
+        slot.waker = Some(waker.clone());
+        None
+    }
+
+    /// Gives operation `step` its outcome; the waker of who waits for it.
+    pub(super) fn resolve(&mut self, step: u64, outcome: Outcome) -> Option<Waker> {
+        let slot = self.slots.entry(step).or_default();
+        slot.outcome = Some(outcome);
+        slot.waker.take()
+    }
+
+    /// The wakers of all who wait, to be polled again.
+    pub(super) fn waiting(&mut self) -> Vec<Waker> {
+        self.slots
+            .values_mut()
+            .filter_map(|slot| slot.waker.take())
+            .collect()
+    }
+
+    /// Whether anybody waits for an operation.
+    pub(super) fn is_awaiting(&self) -> bool {
+        self.slots.values().any(|slot| slot.waker.is_some())
+    }
+
+    /// The code no longer waits for operation `step`.
+    pub(super) fn forget(&mut self, step: u64) {
+        self.slots.remove(&step);
+        if self.issued.contains_key(&step) && !self.detached {
+            self.commands.push(Command::Drop { step });
+        }
+    }
+
+    /// The next of the run's random numbers.
+    ///
+    /// `SplitMix64`, from Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators"
+    /// (OOPSLA 2014): one addition and a mix, and any seed will do.
+    pub(super) fn random(&mut self) -> u64 {
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.seed;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+/// An operation in words.
+fn said(operation: Option<&(OpKind, Option<TypeName>)>) -> String {
+    match operation {
+        Some((kind, Some(name))) => format!("{} `{name}`", kind.as_str()),
+        Some((kind, None)) => kind.as_str().to_owned(),
+        None => "nothing".to_owned(),
+    }
+}

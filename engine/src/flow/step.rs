@@ -1,0 +1,148 @@
+//! Local steps: work that is done here, once, and whose result the history keeps.
+
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as Polled, Poll, Waker};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::call::Operation;
+use super::code::panic_message;
+use super::wake::StepWaker;
+use super::{decode, encode};
+use crate::model::{Failure, Payload, TypeName};
+use crate::transition::Command;
+
+/// Work that is done by this process under the lease of the run, and whose result is committed
+/// before the workflow sees it.
+///
+/// It begins only when everything that the workflow decided before is committed. A process that
+/// dies in between does it again: the work runs at least once, its result is kept once. The work
+/// may wait for anything; what it may not do is use the context.
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct StepCall<F, W, T> {
+    operation: Operation,
+    name: TypeName,
+    stage: Stage<F, W>,
+    output: PhantomData<fn() -> T>,
+}
+
+enum Stage<F, W> {
+    /// Not looked at yet.
+    New(F),
+    /// It waits until all before it is committed.
+    Waiting(F),
+    /// Under way.
+    Working(Pin<Box<W>>),
+    /// It has ended, or the history has it: its outcome is fed.
+    Ended,
+}
+
+impl<F, W, T, E> StepCall<F, W, T>
+where
+    F: FnOnce() -> W,
+    W: Future<Output = Result<T, E>>,
+    T: Serialize + DeserializeOwned,
+    E: Into<Failure>,
+{
+    pub(super) fn new(operation: Operation, name: TypeName, work: F) -> Self {
+        Self {
+            operation,
+            name,
+            stage: Stage::New(work),
+            output: PhantomData,
+        }
+    }
+
+    /// Goes on as far as it can; whether its stage has changed.
+    fn advance(&mut self, cx: &Polled<'_>) -> bool {
+        let script = self.operation.script().clone();
+        match std::mem::replace(&mut self.stage, Stage::Ended) {
+            Stage::New(work) => {
+                if self.operation.ask_silently() {
+                    return false;
+                }
+                script.lock().waiting_steps += 1;
+                self.stage = Stage::Waiting(work);
+                true
+            }
+            Stage::Waiting(work) => {
+                let mut pages = script.lock();
+                if !pages.is_committed || !pages.commands.is_empty() {
+                    self.stage = Stage::Waiting(work);
+                    return false;
+                }
+                pages.waiting_steps -= 1;
+                pages.working_steps += 1;
+                drop(pages);
+                match catch_unwind(AssertUnwindSafe(work)) {
+                    Ok(work) => self.stage = Stage::Working(Box::pin(work)),
+                    Err(panic) => self.end(Err(panicked(&*panic))),
+                }
+                true
+            }
+            Stage::Working(mut work) => {
+                let waker = Waker::from(Arc::new(StepWaker(cx.waker().clone())));
+                let mut own = Polled::from_waker(&waker);
+                match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(&mut own))) {
+                    Ok(Poll::Pending) => self.stage = Stage::Working(work),
+                    Ok(Poll::Ready(result)) => {
+                        let result = result.map_err(Into::into);
+                        self.end(result.and_then(|value| encode(&value)));
+                    }
+                    Err(panic) => self.end(Err(panicked(&*panic))),
+                }
+                false
+            }
+            Stage::Ended => false,
+        }
+    }
+
+    fn end(&mut self, result: Result<Payload, Failure>) {
+        let mut pages = self.operation.script().lock();
+        pages.working_steps -= 1;
+        pages.commands.push(Command::StepEnded {
+            step: self.operation.step(),
+            name: self.name.clone(),
+            result,
+        });
+    }
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
+    Failure::new(panic_message(panic)).of_kind(Failure::PANICKED)
+}
+
+// The work is boxed, and everything else is moved.
+impl<F, W, T> Unpin for StepCall<F, W, T> {}
+
+impl<F, W, T, E> Future for StepCall<F, W, T>
+where
+    F: FnOnce() -> W,
+    W: Future<Output = Result<T, E>>,
+    T: Serialize + DeserializeOwned,
+    E: Into<Failure>,
+{
+    type Output = Result<T, Failure>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Polled<'_>) -> Poll<Self::Output> {
+        while self.advance(cx) {}
+        self.operation
+            .poll(cx)
+            .map(|outcome| decode(outcome?.as_ref()))
+    }
+}
+
+impl<F, W, T> Drop for StepCall<F, W, T> {
+    fn drop(&mut self) {
+        let mut pages = self.operation.script().lock();
+        match self.stage {
+            Stage::Waiting(_) => pages.waiting_steps -= 1,
+            Stage::Working(_) => pages.working_steps -= 1,
+            Stage::New(_) | Stage::Ended => {}
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! A store in the memory of this process, for tests: the port's promises in their shortest form.
+//!
+//! Its clock is that of the runtime, so that a test with paused time lives through hours at once.
+
+mod apply;
+mod claim;
+mod read;
+mod tables;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use coord_core::Result;
+use tokio::time::Instant;
+
+use crate::model::{OwnerId, Timestamp};
+use crate::store::{
+    Applied, Claim, Claimed, Description, Heartbeat, Listing, Load, Loaded, Overdue, Page,
+    Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept, Target, Term, Write,
+};
+use tables::Tables;
+
+/// The store. Clones share their tables.
+#[derive(Clone)]
+pub struct Memory {
+    tables: Arc<Mutex<Tables>>,
+    began: Instant,
+}
+
+/// Where its clock begins: an instant of no meaning, far from zero.
+const BEGINNING: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+
+impl Memory {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            tables: Arc::default(),
+            began: Instant::now(),
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Tables> {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.now = BEGINNING.plus(self.began.elapsed());
+        tables
+    }
+
+    fn reply<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&mut Tables) -> Result<T>,
+    ) -> Reply<'_, T> {
+        let result = call(&mut self.locked());
+        Box::pin(std::future::ready(result))
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Store for Memory {
+    fn migrate(&self) -> Reply<'_, ()> {
+        self.reply(|_| Ok(()))
+    }
+
+    fn apply<'a>(&'a self, writes: &'a [Write]) -> Reply<'a, Applied> {
+        self.reply(|tables| {
+            let outcomes = writes.iter().map(|write| tables.apply(write)).collect();
+            Ok(Applied {
+                now: tables.now,
+                outcomes,
+            })
+        })
+    }
+
+    fn claim<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Claimed> {
+        self.reply(|tables| Ok(tables.claim(claim)))
+    }
+
+    fn load<'a>(&'a self, wanted: &'a [Load]) -> Reply<'a, Loaded> {
+        self.reply(|tables| {
+            let runs = wanted.iter().map(|wanted| tables.load(wanted)).collect();
+            Ok(Loaded {
+                now: tables.now,
+                runs,
+            })
+        })
+    }
+
+    fn renew<'a>(&'a self, renewal: &'a Renewal) -> Reply<'a, Renewed> {
+        self.reply(|tables| Ok(tables.renew(renewal)))
+    }
+
+    fn overdue(&self, limit: u32) -> Reply<'_, Vec<Overdue>> {
+        self.reply(|tables| Ok(tables.overdue(limit)))
+    }
+
+    fn sweep<'a>(&'a self, sweep: &'a Sweep) -> Reply<'a, Swept> {
+        self.reply(|tables| Ok(tables.sweep(*sweep)))
+    }
+
+    fn describe<'a>(&'a self, of: &'a Target) -> Reply<'a, Option<Description>> {
+        self.reply(|tables| Ok(tables.describe(of)))
+    }
+
+    fn list<'a>(&'a self, listing: &'a Listing) -> Reply<'a, Page> {
+        self.reply(|tables| Ok(tables.list(listing)))
+    }
+
+    fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp> {
+        self.reply(|tables| Ok(tables.register(registration)))
+    }
+
+    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Reply<'a, Option<Timestamp>> {
+        self.reply(|tables| Ok(tables.heartbeat(heartbeat)))
+    }
+
+    fn bury<'a>(&'a self, term: &'a Term) -> Reply<'a, Vec<OwnerId>> {
+        self.reply(|tables| Ok(tables.bury(term)))
+    }
+
+    fn elect<'a>(
+        &'a self,
+        role: Role,
+        holder: &'a OwnerId,
+        ttl: Duration,
+    ) -> Reply<'a, Option<Term>> {
+        self.reply(|tables| Ok(tables.elect(role, holder, ttl)))
+    }
+
+    fn resign<'a>(&'a self, term: &'a Term) -> Reply<'a, ()> {
+        self.reply(|tables| {
+            tables.resign(term);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,215 @@
+//! Leases, and the fleet.
+
+use std::time::Duration;
+
+use super::tables::{Member, Tables, TaskRow};
+use crate::model::{OwnerId, Record, TaskKind, TaskStatus, Timestamp};
+use crate::store::{
+    BlockedReason, Claim, Claimed, ClaimedTask, Heartbeat, Overdue, Registration, Renewal, Renewed,
+    Role, StillHeld, Sweep, Swept, Term,
+};
+
+impl Tables {
+    pub(super) fn claim(&mut self, claim: &Claim) -> Claimed {
+        let now = self.now;
+        let suits = |task: &&mut TaskRow| {
+            task.status == TaskStatus::Ready
+                && task.namespace == claim.namespace
+                && task.queue == claim.queue
+                && task.kind == claim.kind
+        };
+        let mut ready: Vec<_> = self.tasks.values_mut().filter(suits).collect();
+        ready.sort_by(|one, other| {
+            let key = |task: &TaskRow| (task.priority, task.available_at);
+            key(one)
+                .cmp(&key(other))
+                .then_with(|| one.id.cmp(&other.id))
+        });
+        let next_due = ready
+            .iter()
+            .map(|task| task.available_at)
+            .filter(|due| *due > now)
+            .min();
+        let is_known = |task: &TaskRow| {
+            let build = task.build.as_ref().zip(claim.builds.as_ref());
+            claim.names.contains(&task.name) && build.is_none_or(|(build, of)| of.contains(build))
+        };
+        let due = ready
+            .into_iter()
+            .filter(|task| task.available_at <= now && is_known(task));
+        let mut attempts = claim.attempts.iter();
+        let mut claimed = Vec::new();
+        for task in due.take(claim.limit as usize) {
+            task.lease(&claim.owner, now.plus(claim.ttl), now);
+            if task.kind == TaskKind::Activity {
+                task.attempt_id = attempts.next().cloned();
+            }
+            claimed.push((task.task(), task.scheduled_seq, task.progress.clone()));
+        }
+        let tasks: Vec<_> = claimed
+            .into_iter()
+            .map(|(task, seq, progress)| {
+                let scheduled =
+                    (task.kind == TaskKind::Activity).then(|| self.event(&task.run, seq));
+                ClaimedTask {
+                    task,
+                    scheduled,
+                    progress,
+                }
+            })
+            .collect();
+        let next_due = next_due.filter(|_| tasks.is_empty());
+        Claimed {
+            now,
+            tasks,
+            next_due,
+        }
+    }
+
+    fn event(&self, run: &crate::model::RunId, seq: u64) -> Record {
+        self.runs[run].history[seq as usize - 1].clone()
+    }
+
+    pub(super) fn renew(&mut self, renewal: &Renewal) -> Renewed {
+        let now = self.now;
+        let mut items = Vec::new();
+        for item in &renewal.items {
+            let task = self.tasks.get_mut(&item.task).filter(|task| {
+                task.epoch == item.epoch
+                    && task.owner.as_ref() == Some(&renewal.owner)
+                    && task.lease_expires_at > now
+            });
+            items.push(task.map(|task| {
+                task.lease_expires_at = now.plus(renewal.ttl);
+                if let Some(progress) = &item.beat {
+                    task.heartbeat_at = Some(now);
+                    task.progress.clone_from(progress);
+                }
+                StillHeld {
+                    lease_expires_at: task.lease_expires_at,
+                    inbox_seq: self.runs[&task.run].run.inbox_seq,
+                }
+            }));
+        }
+        Renewed { now, items }
+    }
+
+    pub(super) fn overdue(&mut self, limit: u32) -> Vec<Overdue> {
+        let mut tasks: Vec<_> = self
+            .tasks
+            .values()
+            .filter(|task| task.deadline() <= self.now)
+            .collect();
+        tasks.sort_by_key(|task| task.deadline());
+        let overdue = tasks.into_iter().take(limit as usize).map(|task| Overdue {
+            now: self.now,
+            task: task.task(),
+            scheduled: self.event(&task.run, task.scheduled_seq),
+            scheduled_at: task.scheduled_at,
+            started_at: task.started_at,
+            heartbeat_at: task.heartbeat_at,
+            owner: task.owner.clone(),
+        });
+        overdue.collect()
+    }
+
+    pub(super) fn sweep(&mut self, sweep: Sweep) -> Swept {
+        let (now, fleet) = (self.now, &self.fleet);
+        let is_gone = |owner: &OwnerId| fleet.get(owner).is_some_and(|member| !member.is_live);
+        let mut swept = Swept::default();
+        let stuck = self.tasks.values_mut().filter(|task| {
+            task.status == TaskStatus::Leased
+                && (task.lease_expires_at <= now || task.owner.as_ref().is_some_and(is_gone))
+        });
+        for task in stuck.take(sweep.limit as usize) {
+            task.recoveries += 1;
+            if task.recoveries > sweep.poison_after {
+                task.free(TaskStatus::Blocked, now);
+                task.blocked = Some(BlockedReason::Poison.as_str());
+                swept.poisoned.push(task.id.clone());
+                continue;
+            }
+            task.free(TaskStatus::Ready, now);
+            swept.ready += 1;
+            let queue = (task.namespace.clone(), task.queue.clone(), task.kind);
+            if !swept.queues.contains(&queue) {
+                swept.queues.push(queue);
+            }
+        }
+        swept
+    }
+
+    pub(super) fn register(&mut self, registration: &Registration) -> Timestamp {
+        if registration.alone {
+            self.fleet
+                .values_mut()
+                .for_each(|member| member.is_live = false);
+        }
+        let expires_at = self.now.plus(registration.ttl);
+        let member = Member {
+            is_live: true,
+            expires_at,
+        };
+        self.fleet
+            .insert(registration.incarnation.id.clone(), member);
+        expires_at
+    }
+
+    pub(super) fn heartbeat(&mut self, heartbeat: &Heartbeat) -> Option<Timestamp> {
+        let member = self
+            .fleet
+            .get_mut(&heartbeat.id)
+            .filter(|member| member.is_live)?;
+        member.is_live = !heartbeat.stopped;
+        member.expires_at = self.now.plus(heartbeat.ttl);
+        Some(member.expires_at)
+    }
+
+    pub(super) fn bury(&mut self, term: &Term) -> Vec<OwnerId> {
+        let holds = self.roles.get(&term.role).is_some_and(|held| {
+            held.holder == term.holder && held.number == term.number && held.expires_at > self.now
+        });
+        if !holds {
+            return Vec::new();
+        }
+        let overdue = self
+            .fleet
+            .iter_mut()
+            .filter(|(_, member)| member.is_live && member.expires_at <= self.now);
+        overdue
+            .map(|(id, member)| {
+                member.is_live = false;
+                id.clone()
+            })
+            .collect()
+    }
+
+    pub(super) fn elect(&mut self, role: Role, holder: &OwnerId, ttl: Duration) -> Option<Term> {
+        let now = self.now;
+        let held = self.roles.get(&role);
+        let mut term = match held {
+            Some(term) if term.expires_at > now && term.holder != *holder => return None,
+            Some(term) if term.expires_at > now => term.clone(),
+            other => Term {
+                role,
+                holder: holder.clone(),
+                number: other.map_or(0, |term| term.number) + 1,
+                acquired_at: now,
+                expires_at: now,
+                now,
+            },
+        };
+        (term.expires_at, term.now) = (now.plus(ttl), now);
+        self.roles.insert(role, term.clone());
+        Some(term)
+    }
+
+    pub(super) fn resign(&mut self, term: &Term) {
+        if let Some(held) = self.roles.get_mut(&term.role)
+            && held.holder == term.holder
+            && held.number == term.number
+        {
+            held.expires_at = held.expires_at.min(self.now);
+        }
+    }
+}

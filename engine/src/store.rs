@@ -1,0 +1,149 @@
+//! The port: what the engine asks of a database, in a dozen coarse calls.
+//!
+//! A dialect implements [`Store`]. It decides nothing about workflows: it moves rows, in one
+//! transaction a call, and keeps the promises below. The rules of workflows are in
+//! [`model`](crate::model) and pure.
+//!
+//! # Promises
+//! Each has a test of this name in the conformance suite, which runs on every dialect.
+//!
+//! | promise | test |
+//! |---|---|
+//! | A call is one transaction: it happens whole or not at all. | `a_failed_call_leaves_nothing` |
+//! | A write in [`apply`](Store::apply) happens whole or not at all, whatever becomes of the others in the batch; a write whose fence fails is `Lost` and the others commit. | `a_lost_write_does_not_take_its_batch_along` |
+//! | A fence compares task, owner and epoch and the end of the lease, in the first statement that touches the run, after any lock wait. | `an_expired_lease_writes_nothing`, `a_late_owner_writes_nothing_after_a_takeover` |
+//! | The epoch of a task grows at every claim and at every take-back, also over the workflow tasks of a run that come and go. | `an_epoch_never_comes_twice` |
+//! | Instants are read from the database's clock, after the locks are held. | `a_lease_is_whole_after_a_lock_wait` |
+//! | A claim takes due tasks of its queue and kind by priority, then by the instant at which they became due, then by id; it never takes more than its limit, and not the same task as another. | `claims_go_by_priority_and_age`, `two_claims_never_share_a_task`, `a_claim_takes_no_more_than_its_limit` |
+//! | A claim does not wait for rows that others have locked, and reads no row that is not due. | `a_claim_passes_locked_rows_by`, and an EXPLAIN test a dialect |
+//! | A run has at most one workflow task. | `news_for_a_run_with_a_task_adds_none` |
+//! | A message gets a dense place in its run's inbox, in the order of commits; a turn that ends while messages wait leaves a workflow task that is due at once. | `news_during_a_turn_is_never_forgotten` |
+//! | A closed run takes no message, no event and no task, and all its tasks are gone. | `a_closed_run_changes_no_more` |
+//! | When a run closes, its parent gets its message and its open children get theirs, in the same transaction. | `a_close_reaches_parent_and_children` |
+//! | Continue-as-new hands the waiting messages to the next run, in their order. | `a_continued_run_loses_no_message` |
+//! | An id is started once. The same `Start` again is answered as its first time. | `an_id_is_started_once`, `a_repeated_start_created_its_run` |
+//! | A command with the same request id is carried out once. | `a_repeated_command_is_carried_out_once` |
+//! | A renewal never revives a lease that has ended. | `a_late_renewal_revives_nothing` |
+//! | Concurrent calls end in no deadlock that the caller sees. | `many_writers_and_claimers_see_no_deadlock` |
+//! | Any number of processes may migrate at once, on an empty or a current database. | `many_processes_migrate_at_once` |
+//!
+//! # Locks
+//! Names of new instances first, in ascending order; then runs, in ascending order of their ids;
+//! then tasks, in ascending order of theirs. What tells which runs are meant, such as the children
+//! of a run that closes, is read before the locks and again after them.
+//!
+//! # Errors
+//! `Unavailable`: nothing happened. `Timeout`: the connection broke after the commit was sent, so
+//! it may have happened. `Contended`: the database chose this transaction to end a deadlock or a
+//! conflict, and a few tries did not help; nothing happened. `Invalid`: a value that the database
+//! does not take, in some write of the batch; nothing happened, and the caller splits the batch.
+//! `Corrupt`: a row that is not ours.
+//!
+//! After a `Timeout` the caller asks [`renew`](Store::renew) what it still holds: every
+//! [`Turn`] but one that keeps its task, every [`Settle`] and every [`PutBack`] ends the lease, so
+//! a lease that still holds proves that the write did not happen. An [`Append`] that is repeated
+//! under a lease that still holds skips the events that are there. [`Start`] and [`Deliver`] are
+//! repeated as they are.
+
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod answers;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod batch;
+mod claim;
+mod fleet;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod read;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod rows;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+mod write;
+
+use std::pin::Pin;
+
+use coord_core::Result;
+
+use crate::model::{OwnerId, Timestamp};
+
+pub use claim::{
+    Claim, Claimed, ClaimedTask, Load, Loaded, LoadedRun, Overdue, Renewal, RenewalItem, Renewed,
+    StillHeld, Sweep, Swept,
+};
+pub use fleet::{Heartbeat, Incarnation, Registration, Role, Term};
+#[cfg(feature = "mysql")]
+pub use mysql::Mysql;
+#[cfg(feature = "postgres")]
+pub use postgres::Postgres;
+pub use read::{Description, Listing, OpenTask, Page};
+#[cfg(feature = "sqlite")]
+pub use sqlite::Sqlite;
+pub use write::{
+    Append, Applied, BlockedReason, Closing, CommandKind, Deliver, Fence, Held, Holder, Lease,
+    NewActivity, OnDuplicate, Outcome, PutBack, PutBackHow, Settle, Start, Target, Terminate, Then,
+    Turn, Write,
+};
+
+/// What a call of the port returns.
+pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+/// A database that holds runs, tasks and their history. See the [module](self) for its promises.
+///
+/// # Cancel safety
+/// No call is safe to drop in the sense that nothing happened: a transaction whose commit was sent
+/// is committed. None leaves half of one behind, and a connection with an open transaction is not
+/// given to anybody else before it is rolled back.
+pub trait Store: Send + Sync + 'static {
+    /// Brings the schema to this version. Safe from any number of processes at once; an older
+    /// version of this crate goes on working.
+    fn migrate(&self) -> Reply<'_, ()>;
+
+    /// Carries out `writes` in one transaction and answers each, in their order.
+    fn apply<'a>(&'a self, writes: &'a [Write]) -> Reply<'a, Applied>;
+
+    /// Leases due tasks.
+    fn claim<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Claimed>;
+
+    /// Reads runs with their history and their waiting messages, each run in one snapshot.
+    fn load<'a>(&'a self, wanted: &'a [Load]) -> Reply<'a, Loaded>;
+
+    /// Extends the leases that are still held, records heartbeats, and says what was lost.
+    fn renew<'a>(&'a self, renewal: &'a Renewal) -> Reply<'a, Renewed>;
+
+    /// At most `limit` activities that have exceeded one of their times, the longest overdue first.
+    /// Nothing is reserved: the [`Settle`] or [`PutBack`] that follows is fenced by
+    /// [`Holder::Overdue`].
+    fn overdue(&self, limit: u32) -> Reply<'_, Vec<Overdue>>;
+
+    /// Takes back leases that have ended, and leases of owners that are registered and neither live
+    /// nor draining.
+    fn sweep<'a>(&'a self, sweep: &'a Sweep) -> Reply<'a, Swept>;
+
+    /// A run of an instance, the current one unless `run` names another; `None` if there is none.
+    fn describe<'a>(&'a self, of: &'a Target) -> Reply<'a, Option<Description>>;
+
+    /// Runs, the youngest first.
+    fn list<'a>(&'a self, listing: &'a Listing) -> Reply<'a, Page>;
+
+    /// Registers an incarnation of a process as live.
+    fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp>;
+
+    /// Shows that an incarnation lives, or learns that it was declared dead.
+    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Reply<'a, Option<Timestamp>>;
+
+    /// Declares dead the incarnations whose heartbeat is overdue, while `term` holds.
+    fn bury<'a>(&'a self, term: &'a Term) -> Reply<'a, Vec<OwnerId>>;
+
+    /// Takes or renews a role for `holder`; `None` while somebody else has it.
+    fn elect<'a>(
+        &'a self,
+        role: Role,
+        holder: &'a OwnerId,
+        ttl: std::time::Duration,
+    ) -> Reply<'a, Option<Term>>;
+
+    /// Gives a role up, if its term still holds.
+    fn resign<'a>(&'a self, term: &'a Term) -> Reply<'a, ()>;
+}

@@ -1,0 +1,357 @@
+//! From rows to what a call answers: the same for every dialect.
+
+use std::collections::HashMap;
+
+use coord_core::{Error, Result};
+
+use super::rows::{AttemptRow, RecordRow, RunRow, TaskRow};
+use super::{
+    Claim, Claimed, ClaimedTask, Description, Listing, Load, Loaded, LoadedRun, Overdue, Page,
+    Renewal, RenewalItem, Renewed, Role, StillHeld, Swept, Term,
+};
+use crate::model::{
+    Namespace, OwnerId, Queue, Record, TaskId, TaskKind, TaskStatus, Timestamp, micros,
+};
+
+/// When a lease of `ttl` that begins at `now` ends.
+pub(super) fn until(now: i64, ttl: std::time::Duration) -> i64 {
+    Timestamp::from_micros(now).plus(ttl).as_micros()
+}
+
+/// A task to lease, with what a claim gives it.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct Taken {
+    pub(super) task_id: String,
+    pub(super) attempt_id: Option<String>,
+}
+
+/// A task that may be leased, with its epoch as it was seen.
+#[derive(Debug, sqlx::FromRow)]
+pub(super) struct Candidate {
+    pub(super) task_id: String,
+}
+
+/// Gives each task that is to be leased the id of its attempt.
+pub(super) fn taken(claim: &Claim, candidates: Vec<Candidate>) -> Vec<Taken> {
+    let mut attempts = claim.attempts.iter();
+    let is_activity = claim.kind == TaskKind::Activity;
+    let taken = candidates.into_iter().map(|candidate| Taken {
+        task_id: candidate.task_id,
+        attempt_id: attempts
+            .next()
+            .filter(|_| is_activity)
+            .map(ToString::to_string),
+    });
+    taken.collect()
+}
+
+/// A place in a history.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, serde::Serialize)]
+pub(super) struct Place {
+    pub(super) run_id: String,
+    pub(super) seq: i64,
+}
+
+/// The events that scheduled these activities.
+pub(super) fn scheduled(tasks: &[TaskRow]) -> Vec<Place> {
+    let places = tasks.iter().filter_map(|task| {
+        Some(Place {
+            run_id: task.run_id.clone(),
+            seq: task.scheduled_seq?,
+        })
+    });
+    places.collect()
+}
+
+fn by_place(events: Vec<RecordRow>) -> HashMap<(String, i64), RecordRow> {
+    let placed = events
+        .into_iter()
+        .map(|event| ((event.run_id.clone(), event.seq), event));
+    placed.collect()
+}
+
+fn event_of(
+    events: &mut HashMap<(String, i64), RecordRow>,
+    task: &TaskRow,
+) -> Result<Option<Record>> {
+    let Some(seq) = task.scheduled_seq else {
+        return Ok(None);
+    };
+    let event = events.remove(&(task.run_id.clone(), seq)).ok_or_else(|| {
+        let task = &task.task_id;
+        Error::corrupt(format!("reading what scheduled {task}: it is not there"))
+    });
+    event?.record().map(Some)
+}
+
+/// What a claim got.
+pub(super) fn claimed(
+    now: i64,
+    mut tasks: Vec<TaskRow>,
+    events: Vec<RecordRow>,
+) -> Result<Claimed> {
+    tasks.sort_by(|one, other| {
+        let key = |task: &TaskRow| (task.priority, task.available_at);
+        key(one)
+            .cmp(&key(other))
+            .then_with(|| one.task_id.cmp(&other.task_id))
+    });
+    let mut events = by_place(events);
+    let tasks: Result<Vec<ClaimedTask>> = tasks
+        .into_iter()
+        .map(|task| {
+            let scheduled = event_of(&mut events, &task)?;
+            task.claimed(scheduled)
+        })
+        .collect();
+    Ok(Claimed {
+        now: Timestamp::from_micros(now),
+        tasks: tasks?,
+        next_due: None,
+    })
+}
+
+/// A claim that got nothing.
+pub(super) fn nothing_claimed(now: i64, next_due: Option<i64>) -> Claimed {
+    Claimed {
+        now: Timestamp::from_micros(now),
+        tasks: Vec::new(),
+        next_due: next_due.map(Timestamp::from_micros),
+    }
+}
+
+/// Activities that have exceeded a time.
+pub(super) fn overdue(
+    now: i64,
+    tasks: Vec<TaskRow>,
+    events: Vec<RecordRow>,
+) -> Result<Vec<Overdue>> {
+    let mut events = by_place(events);
+    let overdue = tasks.into_iter().map(|task| {
+        let scheduled = event_of(&mut events, &task)?.ok_or_else(|| {
+            Error::corrupt(format!("reading {}: nothing scheduled it", task.task_id))
+        });
+        task.overdue(scheduled?, now)
+    });
+    overdue.collect()
+}
+
+/// A lease to renew.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct RenewalRow {
+    pub(super) task_id: String,
+    pub(super) epoch: i64,
+    /// 1 for a heartbeat.
+    pub(super) beat: i16,
+    pub(super) codec: Option<String>,
+    #[serde(serialize_with = "super::rows::hex")]
+    pub(super) payload: Option<Vec<u8>>,
+}
+
+/// The leases to renew, in the order of their ids.
+pub(super) fn renewals(renewal: &Renewal) -> Vec<RenewalRow> {
+    let row = |item: &RenewalItem| {
+        let payload = item.beat.as_ref().and_then(Option::as_ref);
+        RenewalRow {
+            task_id: item.task.to_string(),
+            epoch: super::rows::signed(item.epoch),
+            beat: i16::from(item.beat.is_some()),
+            codec: payload.map(|payload| payload.codec.to_string()),
+            payload: payload.map(|payload| payload.bytes.to_vec()),
+        }
+    };
+    let mut rows: Vec<_> = renewal.items.iter().map(row).collect();
+    rows.sort_by(|one, other| one.task_id.cmp(&other.task_id));
+    rows
+}
+
+/// A lease that was renewed.
+#[derive(Debug, sqlx::FromRow)]
+pub(super) struct RenewedRow {
+    pub(super) task_id: String,
+    pub(super) lease_epoch: i64,
+    pub(super) lease_expires_at: i64,
+    pub(super) inbox_seq: i64,
+}
+
+/// What became of the leases.
+pub(super) fn renewed(now: i64, renewal: &Renewal, rows: Vec<RenewedRow>) -> Renewed {
+    let held: HashMap<_, _> = rows
+        .into_iter()
+        .map(|row| ((row.task_id.clone(), row.lease_epoch), row))
+        .collect();
+    let items = renewal.items.iter().map(|item| {
+        let row = held.get(&(item.task.to_string(), super::rows::signed(item.epoch)))?;
+        Some(StillHeld {
+            lease_expires_at: Timestamp::from_micros(row.lease_expires_at),
+            inbox_seq: u64::try_from(row.inbox_seq).unwrap_or(0),
+        })
+    });
+    Renewed {
+        now: Timestamp::from_micros(now),
+        items: items.collect(),
+    }
+}
+
+/// A task that was taken back.
+#[derive(Debug, sqlx::FromRow)]
+pub(super) struct SweptRow {
+    pub(super) task_id: String,
+    pub(super) task_type: String,
+    pub(super) namespace: String,
+    pub(super) queue: String,
+    pub(super) status: String,
+}
+
+/// What was taken back.
+pub(super) fn swept(rows: Vec<SweptRow>) -> Result<Swept> {
+    let mut swept = Swept::default();
+    for row in rows {
+        if row.status == TaskStatus::Blocked.as_str() {
+            swept
+                .poisoned
+                .push(TaskId::new(row.task_id).map_err(corrupt)?);
+            continue;
+        }
+        swept.ready += 1;
+        let kind = if row.task_type == TaskKind::Activity.as_str() {
+            TaskKind::Activity
+        } else {
+            TaskKind::Workflow
+        };
+        let namespace = Namespace::new(row.namespace).map_err(corrupt)?;
+        let queue = (namespace, Queue::new(row.queue).map_err(corrupt)?, kind);
+        if !swept.queues.contains(&queue) {
+            swept.queues.push(queue);
+        }
+    }
+    Ok(swept)
+}
+
+fn corrupt(error: Error) -> Error {
+    Error::corrupt("reading an id").with_source(error)
+}
+
+/// Runs to load.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct Wanted {
+    pub(super) run_id: String,
+    /// The first event that is not wanted any more lies after `until`.
+    pub(super) after: i64,
+    pub(super) until: i64,
+}
+
+pub(super) fn wanted(loads: &[Load]) -> Vec<Wanted> {
+    let rows = loads.iter().map(|load| {
+        let after = super::rows::signed(load.after);
+        Wanted {
+            run_id: load.run.to_string(),
+            after,
+            // Numbers are dense.
+            until: after.saturating_add(i64::from(load.limit)),
+        }
+    });
+    rows.collect()
+}
+
+/// Runs with their history and messages; the records of a run in their order.
+pub(super) fn loaded(
+    now: i64,
+    wanted: &[Load],
+    runs: Vec<RunRow>,
+    events: Vec<RecordRow>,
+    inbox: Vec<RecordRow>,
+) -> Result<Loaded> {
+    let (mut events, mut inbox) = (by_run(events)?, by_run(inbox)?);
+    let runs: HashMap<_, _> = runs
+        .into_iter()
+        .map(|row| (row.run_id.clone(), row))
+        .collect();
+    let runs = wanted.iter().map(|load| {
+        let Some(row) = runs.get(load.run.as_str()) else {
+            return Ok(None);
+        };
+        Ok(Some(LoadedRun {
+            run: row.clone().run()?,
+            events: events.remove(load.run.as_str()).unwrap_or_default(),
+            inbox: inbox.remove(load.run.as_str()).unwrap_or_default(),
+        }))
+    });
+    Ok(Loaded {
+        now: Timestamp::from_micros(now),
+        runs: runs.collect::<Result<_>>()?,
+    })
+}
+
+fn by_run(rows: Vec<RecordRow>) -> Result<HashMap<String, Vec<Record>>> {
+    let mut records: HashMap<String, Vec<Record>> = HashMap::new();
+    for row in rows {
+        let run = row.run_id.clone();
+        records.entry(run).or_default().push(row.record()?);
+    }
+    Ok(records)
+}
+
+/// As many attempts as a description shows.
+pub(super) const ATTEMPTS: i64 = 100;
+
+pub(super) fn description(
+    now: i64,
+    run: RunRow,
+    tasks: Vec<TaskRow>,
+    attempts: Vec<AttemptRow>,
+) -> Result<Description> {
+    Ok(Description {
+        now: Timestamp::from_micros(now),
+        run: run.run()?,
+        tasks: tasks
+            .into_iter()
+            .map(TaskRow::open)
+            .collect::<Result<_>>()?,
+        attempts: attempts
+            .into_iter()
+            .map(AttemptRow::attempt)
+            .collect::<Result<_>>()?,
+    })
+}
+
+/// A page from rows, of which one more was read than are wanted.
+pub(super) fn page(listing: &Listing, rows: Vec<RunRow>) -> Result<Page> {
+    let has_more = rows.len() > listing.limit as usize;
+    let runs = rows.into_iter().take(listing.limit as usize);
+    let runs: Vec<_> = runs.map(RunRow::run).collect::<Result<_>>()?;
+    let last = runs.last().filter(|_| has_more);
+    let next = last.map(|run| (run.started_at, run.run.clone()));
+    Ok(Page { runs, next })
+}
+
+/// A row of `engine_roles`.
+#[derive(Debug, sqlx::FromRow)]
+pub(super) struct TermRow {
+    pub(super) term: i64,
+    pub(super) acquired_at: i64,
+    pub(super) expires_at: i64,
+    pub(super) now: i64,
+}
+
+pub(super) fn term(role: Role, holder: &OwnerId, row: &TermRow) -> Term {
+    Term {
+        role,
+        holder: holder.clone(),
+        number: u64::try_from(row.term).unwrap_or(0),
+        acquired_at: Timestamp::from_micros(row.acquired_at),
+        expires_at: Timestamp::from_micros(row.expires_at),
+        now: Timestamp::from_micros(row.now),
+    }
+}
+
+/// The ids of incarnations.
+pub(super) fn owners(ids: Vec<String>) -> Result<Vec<OwnerId>> {
+    let owners = ids.into_iter().map(|id| OwnerId::new(id).map_err(corrupt));
+    owners.collect()
+}
+
+/// A span as a statement adds it to an instant.
+pub(super) fn span(ttl: std::time::Duration) -> i64 {
+    micros(ttl)
+}

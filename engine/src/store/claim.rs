@@ -1,0 +1,165 @@
+//! Leases: how tasks are claimed, kept and taken back, and what their owner reads.
+
+use std::time::Duration;
+
+use crate::model::{
+    AttemptId, BuildId, Namespace, OwnerId, Payload, Queue, Record, Run, RunId, Task, TaskId,
+    TaskKind, Timestamp, TypeName,
+};
+
+/// A request for due tasks of one queue and one kind.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Claim {
+    /// The tenant.
+    pub namespace: Namespace,
+    /// Where to look.
+    pub queue: Queue,
+    /// What for.
+    pub kind: TaskKind,
+    /// The types that the claimer knows. Others stay ready, with no attempt counted.
+    pub names: Vec<TypeName>,
+    /// The builds that the claimer can continue; `None` for all. A task without a build suits any.
+    pub builds: Option<Vec<BuildId>>,
+    /// Who claims.
+    pub owner: OwnerId,
+    /// For how long.
+    pub ttl: Duration,
+    /// How many at most.
+    pub limit: u32,
+    /// For activities: at least `limit` ids, one for each attempt that begins. Unused ones are lost.
+    pub attempts: Vec<AttemptId>,
+}
+
+/// What was claimed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Claimed {
+    /// The database's clock, within the transaction.
+    pub now: Timestamp,
+    /// The tasks, in the order in which they are due.
+    pub tasks: Vec<ClaimedTask>,
+    /// When nothing was claimed: the earliest instant at which a ready task of this queue and kind
+    /// will be due.
+    pub next_due: Option<Timestamp>,
+}
+
+/// A claimed task.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ClaimedTask {
+    /// The task, with the epoch of this claim.
+    pub task: Task,
+    /// For an activity: the event that scheduled it, with input and retry policy.
+    pub scheduled: Option<Record>,
+    /// For an activity: what the last heartbeat carried.
+    pub progress: Option<Payload>,
+}
+
+/// A run to read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Load {
+    /// The run.
+    pub run: RunId,
+    /// The events up to this number are known already; 0 for none.
+    pub after: u64,
+    /// How many events at most.
+    pub limit: u32,
+}
+
+/// What was read.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Loaded {
+    /// The database's clock.
+    pub now: Timestamp,
+    /// Each run in the order of the request; `None` if there is none.
+    pub runs: Vec<Option<LoadedRun>>,
+}
+
+/// A run with its history and the messages that wait.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LoadedRun {
+    /// The run. Its `history_length` is as of the last turn; events appended since are in `events`.
+    pub run: Run,
+    /// Its events after `after`, in order.
+    pub events: Vec<Record>,
+    /// The messages that wait, in order; `seq` is their place.
+    pub inbox: Vec<Record>,
+}
+
+/// Leases to extend, all of one owner.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Renewal {
+    /// Whose.
+    pub owner: OwnerId,
+    /// For how long from now.
+    pub ttl: Duration,
+    /// Which.
+    pub items: Vec<RenewalItem>,
+}
+
+/// One lease to extend.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RenewalItem {
+    /// The task.
+    pub task: TaskId,
+    /// Its epoch.
+    pub epoch: u64,
+    /// A heartbeat of the activity, with what it carries. Without one only the lease is extended,
+    /// and its heartbeat timeout runs on.
+    pub beat: Option<Option<Payload>>,
+}
+
+/// What became of the leases.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Renewed {
+    /// The database's clock, within the transaction.
+    pub now: Timestamp,
+    /// Each in the order of the request; `None` if it is lost.
+    pub items: Vec<Option<StillHeld>>,
+}
+
+/// A lease that was extended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StillHeld {
+    /// When it ends now.
+    pub lease_expires_at: Timestamp,
+    /// For a workflow task: how many messages its run was ever sent.
+    pub inbox_seq: u64,
+}
+
+/// An activity that has exceeded a time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Overdue {
+    /// The database's clock.
+    pub now: Timestamp,
+    /// The activity, as it is now: `attempt` counts the attempts begun so far.
+    pub task: Task,
+    /// The event that scheduled it.
+    pub scheduled: Record,
+    /// When it was scheduled.
+    pub scheduled_at: Timestamp,
+    /// When its attempt began; `None` while none is under way.
+    pub started_at: Option<Timestamp>,
+    /// When its attempt last gave a sign; its beginning counts as one.
+    pub heartbeat_at: Option<Timestamp>,
+    /// Who has it.
+    pub owner: Option<OwnerId>,
+}
+
+/// What to take back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sweep {
+    /// How many tasks at most.
+    pub limit: u32,
+    /// A task that is taken back more often than this is set aside as poison.
+    pub poison_after: u32,
+}
+
+/// What was taken back.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Swept {
+    /// The queues in which tasks are ready again, each once.
+    pub queues: Vec<(Namespace, Queue, TaskKind)>,
+    /// How many tasks are ready again.
+    pub ready: u64,
+    /// The tasks that were set aside.
+    pub poisoned: Vec<TaskId>,
+}

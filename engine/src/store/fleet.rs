@@ -1,0 +1,82 @@
+//! Processes: which of them live, and which of them leads.
+
+use std::time::Duration;
+
+use crate::model::{BuildId, OwnerId, Timestamp};
+
+/// One life of a process. The next one has another id, whatever its name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Incarnation {
+    /// Its id, and the owner of its leases.
+    pub id: OwnerId,
+    /// What people call the process; any number of incarnations share it.
+    pub node: String,
+    /// What it runs.
+    pub build: Option<BuildId>,
+    /// Its number in its system.
+    pub pid: u32,
+}
+
+/// An incarnation to register.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Registration {
+    /// Who.
+    pub incarnation: Incarnation,
+    /// How long it counts as alive without a heartbeat.
+    pub ttl: Duration,
+    /// Whether it is proved that no other process uses this database: then all other incarnations
+    /// are dead at once.
+    pub alone: bool,
+}
+
+/// A sign of life.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Heartbeat {
+    /// Of whom.
+    pub id: OwnerId,
+    /// How long it counts as alive from now.
+    pub ttl: Duration,
+    /// Whether it takes no more work: `draining`, which still counts as alive.
+    pub draining: bool,
+    /// Whether it ends with this: `stopped`, and its leases are free.
+    pub stopped: bool,
+}
+
+/// What one process at a time does for all.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Role {
+    /// Declares incarnations dead and takes back what they had.
+    Recovery,
+    /// Fires schedules.
+    Scheduler,
+    /// Deletes what is past its retention.
+    Retention,
+}
+
+impl Role {
+    /// As stored and as shown.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Recovery => "recovery",
+            Self::Scheduler => "scheduler",
+            Self::Retention => "retention",
+        }
+    }
+}
+
+/// A time for which a role is held.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Term {
+    /// The role.
+    pub role: Role,
+    /// Who has it.
+    pub holder: OwnerId,
+    /// Its number: larger at every change of the holder, and after every gap.
+    pub number: u64,
+    /// Since when it has been held without a gap.
+    pub acquired_at: Timestamp,
+    /// When it ends unless it is renewed.
+    pub expires_at: Timestamp,
+    /// The database's clock at this answer.
+    pub now: Timestamp,
+}

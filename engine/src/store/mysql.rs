@@ -1,0 +1,134 @@
+//! `MySQL` 8.0.19 and later, `MariaDB` 10.6 and later.
+//!
+//! Sessions run at `READ COMMITTED` and in strict mode, which this store sets itself. Rows are
+//! locked by their primary key only, in ascending order: a range lock of `InnoDB` would reach rows
+//! that nobody asked for. A claim looks for due tasks without locks, then locks those that nobody
+//! else has, and looks at each again. (A locking read in the order of the queue deadlocked in most
+//! attempts, and one that has to sort locks every candidate.)
+
+mod batch;
+mod claim;
+mod error;
+mod fleet;
+mod migrate;
+mod read;
+mod sql;
+
+use std::time::Duration;
+
+use coord_core::{Error, Result};
+use sqlx::Executor;
+use sqlx::mysql::{MySqlConnectOptions, MySqlPool, MySqlPoolOptions};
+
+use super::batch::{self as batches, retry};
+use super::{
+    Applied, Claim, Claimed, Description, Heartbeat, Listing, Load, Loaded, Overdue, Page,
+    Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept, Target, Term, Write,
+};
+use crate::model::{OwnerId, Timestamp};
+
+/// Connections of a process. Few are enough: writes share transactions, and claims are short.
+const CONNECTIONS: u32 = 8;
+/// How long a call waits for a connection.
+const ACQUIRE: Duration = Duration::from_secs(5);
+/// What every session begins with. A transaction that waits five seconds for a lock is in a
+/// conflict that it should leave.
+const SESSION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    SET SESSION innodb_lock_wait_timeout = 5;
+    SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES')";
+
+/// The store. Clones share their connections.
+#[derive(Clone, Debug)]
+pub struct Mysql {
+    pool: MySqlPool,
+}
+
+impl Mysql {
+    /// The store in the database at `url`, `mysql://user:password@host:port/database`. Nothing is
+    /// opened before the first call.
+    ///
+    /// # Errors
+    /// `Invalid` when `url` is none of `MySQL`.
+    pub fn connect(url: &str) -> Result<Self> {
+        let options: MySqlConnectOptions = url
+            .parse()
+            .map_err(|error: sqlx::Error| Error::invalid("reading the url").with_source(error))?;
+        let pool = MySqlPoolOptions::new()
+            .max_connections(CONNECTIONS)
+            .acquire_timeout(ACQUIRE)
+            .after_connect(|connection, _| {
+                Box::pin(async move {
+                    connection.execute(sqlx::raw_sql(SESSION)).await?;
+                    Ok(())
+                })
+            })
+            .connect_lazy_with(options);
+        Ok(Self { pool })
+    }
+}
+
+impl Store for Mysql {
+    fn migrate(&self) -> Reply<'_, ()> {
+        Box::pin(retry(|| migrate::migrate(&self.pool)))
+    }
+
+    fn apply<'a>(&'a self, writes: &'a [Write]) -> Reply<'a, Applied> {
+        Box::pin(retry(async || {
+            let tables = batch::Transaction::begin(&self.pool, batch::WHAT).await?;
+            batches::apply(tables, writes).await
+        }))
+    }
+
+    fn claim<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Claimed> {
+        Box::pin(retry(|| claim::claim(&self.pool, claim)))
+    }
+
+    fn load<'a>(&'a self, wanted: &'a [Load]) -> Reply<'a, Loaded> {
+        Box::pin(retry(|| read::load(&self.pool, wanted)))
+    }
+
+    fn renew<'a>(&'a self, renewal: &'a Renewal) -> Reply<'a, Renewed> {
+        Box::pin(retry(|| claim::renew(&self.pool, renewal)))
+    }
+
+    fn overdue(&self, limit: u32) -> Reply<'_, Vec<Overdue>> {
+        Box::pin(retry(move || claim::overdue(&self.pool, limit)))
+    }
+
+    fn sweep<'a>(&'a self, sweep: &'a Sweep) -> Reply<'a, Swept> {
+        Box::pin(retry(|| claim::sweep(&self.pool, sweep)))
+    }
+
+    fn describe<'a>(&'a self, of: &'a Target) -> Reply<'a, Option<Description>> {
+        Box::pin(retry(|| read::describe(&self.pool, of)))
+    }
+
+    fn list<'a>(&'a self, listing: &'a Listing) -> Reply<'a, Page> {
+        Box::pin(retry(|| read::list(&self.pool, listing)))
+    }
+
+    fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp> {
+        Box::pin(retry(|| fleet::register(&self.pool, registration)))
+    }
+
+    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Reply<'a, Option<Timestamp>> {
+        Box::pin(retry(|| fleet::heartbeat(&self.pool, heartbeat)))
+    }
+
+    fn bury<'a>(&'a self, term: &'a Term) -> Reply<'a, Vec<OwnerId>> {
+        Box::pin(retry(|| fleet::bury(&self.pool, term)))
+    }
+
+    fn elect<'a>(
+        &'a self,
+        role: Role,
+        holder: &'a OwnerId,
+        ttl: Duration,
+    ) -> Reply<'a, Option<Term>> {
+        Box::pin(retry(move || fleet::elect(&self.pool, role, holder, ttl)))
+    }
+
+    fn resign<'a>(&'a self, term: &'a Term) -> Reply<'a, ()> {
+        Box::pin(retry(|| fleet::resign(&self.pool, term)))
+    }
+}

@@ -1,0 +1,116 @@
+//! A batch of writes.
+
+use coord_core::{Error, Result};
+use serde::Serialize;
+use sqlx::FromRow;
+use sqlx::mysql::{MySqlPool, MySqlRow};
+
+use super::super::batch::{Changes, Tables};
+use super::super::rows::{CommandRow, InstanceRow, KinRow, RunRow, TaskRow, TipRow};
+use super::error::{at, at_commit};
+use super::sql;
+
+pub(super) const WHAT: &str = "applying writes";
+
+/// A transaction at `READ COMMITTED`.
+pub(super) struct Transaction(pub(super) sqlx::Transaction<'static, sqlx::MySql>);
+
+impl Transaction {
+    pub(super) async fn begin(pool: &MySqlPool, what: &'static str) -> Result<Self> {
+        pool.begin().await.map(Self).map_err(at(what))
+    }
+
+    pub(super) async fn now(&mut self) -> Result<i64> {
+        let now = sqlx::query_scalar(sql::CLOCK).fetch_one(&mut *self.0);
+        now.await.map_err(at("reading the clock"))
+    }
+
+    pub(super) async fn read<T>(
+        &mut self,
+        sql: &'static str,
+        rows: &(impl Serialize + ?Sized),
+    ) -> Result<Vec<T>>
+    where
+        T: for<'r> FromRow<'r, MySqlRow> + Send + Unpin,
+    {
+        let read = sqlx::query_as(sql).bind(json(rows)?);
+        read.fetch_all(&mut *self.0).await.map_err(at(WHAT))
+    }
+
+    /// Writes `rows`, if there are any.
+    pub(super) async fn put<T: Serialize>(&mut self, sql: &'static str, rows: &[T]) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let written = sqlx::query(sql).bind(json(rows)?).execute(&mut *self.0);
+        written.await.map(drop).map_err(at(WHAT))
+    }
+}
+
+impl Tables for Transaction {
+    async fn name_instances(&mut self, instances: &[InstanceRow]) -> Result<()> {
+        self.put(sql::NAME_INSTANCES, instances).await
+    }
+
+    async fn read_instances(&mut self, instances: &[(String, String)]) -> Result<Vec<InstanceRow>> {
+        self.read(sql::READ_INSTANCES, instances).await
+    }
+
+    async fn read_kin(&mut self, runs: &[String]) -> Result<Vec<KinRow>> {
+        let mut kin = self.read(sql::READ_CHILDREN, runs).await?;
+        kin.extend(self.read(sql::READ_PARENTS, runs).await?);
+        Ok(kin)
+    }
+
+    async fn lock_runs(&mut self, runs: &[String]) -> Result<Vec<RunRow>> {
+        self.read(sql::LOCK_RUNS, runs).await
+    }
+
+    async fn lock_tasks(
+        &mut self,
+        tasks: &[String],
+        of_runs: &[String],
+    ) -> Result<(i64, Vec<TaskRow>)> {
+        let mut wanted = tasks.to_vec();
+        if !of_runs.is_empty() {
+            // Their runs are locked, so that no task is added.
+            let of_runs: Vec<(String,)> = self.read(sql::READ_TASKS_OF, of_runs).await?;
+            wanted.extend(of_runs.into_iter().map(|(task,)| task));
+            wanted.sort();
+            wanted.dedup();
+        }
+        let rows = self.read(sql::LOCK_TASKS, &wanted).await?;
+        Ok((self.now().await?, rows))
+    }
+
+    async fn read_tips(&mut self, runs: &[String]) -> Result<Vec<TipRow>> {
+        self.read(sql::READ_TIPS, runs).await
+    }
+
+    async fn read_commands(&mut self, commands: &[CommandRow]) -> Result<Vec<CommandRow>> {
+        self.read(sql::READ_COMMANDS, commands).await
+    }
+
+    async fn write(&mut self, changes: &Changes) -> Result<()> {
+        self.put(sql::DROP_INSTANCES, &changes.unnamed).await?;
+        self.put(sql::PUT_INSTANCES, &changes.current).await?;
+        self.put(sql::PUT_RUNS, &changes.runs).await?;
+        self.put(sql::ADD_HISTORY, &changes.history).await?;
+        self.put(sql::ADD_INBOX, &changes.inbox).await?;
+        self.put(sql::TAKE_INBOX, &changes.taken).await?;
+        self.put(sql::MOVE_INBOX, &changes.moved).await?;
+        self.put(sql::PUT_TASKS, &changes.tasks).await?;
+        self.put(sql::DROP_TASKS, &changes.gone).await?;
+        self.put(sql::ADD_ATTEMPTS, &changes.attempts).await?;
+        self.put(sql::ADD_COMMANDS, &changes.commands).await
+    }
+
+    async fn commit(self) -> Result<()> {
+        self.0.commit().await.map_err(at_commit(WHAT))
+    }
+}
+
+/// `rows` as a statement takes them.
+pub(super) fn json(rows: &(impl Serialize + ?Sized)) -> Result<String> {
+    serde_json::to_string(rows).map_err(|error| Error::invalid("encoding rows").with_source(error))
+}

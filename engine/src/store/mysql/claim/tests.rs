@@ -1,0 +1,67 @@
+//! How a claim finds its rows.
+
+use coord_core::{Env, Variable};
+use sqlx::{Connection, Row};
+
+use super::*;
+
+const URL: Variable = Variable {
+    name: "COORD_TEST_MYSQL_URL",
+    default: "mysql://root@127.0.0.1:3306",
+    about: "server for tests",
+};
+
+#[tokio::test]
+async fn a_claim_reads_no_row_that_is_not_due_and_locks_by_the_primary_key() {
+    let env = Env::process();
+    let server = env.text(&URL).expect("readable").unwrap_or(URL.default);
+    let connection = sqlx::MySqlConnection::connect(server).await;
+    let mut connection = connection.expect("a MySQL or MariaDB server at COORD_TEST_MYSQL_URL");
+    let name = format!("coord_test_{}", crate::model::Ids::random().stem());
+    let begin = format!("CREATE DATABASE {name}; USE {name}");
+    let schema = include_str!("../../../../migrations/mysql/0001_engine.sql");
+    for statement in [begin.as_str(), schema] {
+        let statement = sqlx::AssertSqlSafe(statement.to_owned());
+        let done = sqlx::raw_sql(statement).execute(&mut connection).await;
+        done.expect("a schema");
+    }
+
+    let sql = format!("EXPLAIN {CANDIDATES}");
+    let mut query = sqlx::query(sqlx::AssertSqlSafe(sql));
+    for _ in 0..Priority::COUNT {
+        query = query.bind("n").bind("q").bind("workflow").bind(1_i64);
+        query = query.bind("[]").bind("[]").bind("[]").bind(1_u64);
+    }
+    let probes = query.bind(1_u64).fetch_all(&mut connection).await;
+    let lock = sqlx::query(sqlx::AssertSqlSafe(format!("EXPLAIN {LOCK_DUE}")));
+    let lock = lock.bind(r#"["a","b"]"#).bind(1_i64).bind(1_u64);
+    let lock = lock.fetch_all(&mut connection).await;
+    let drop = sqlx::AssertSqlSafe(format!("DROP DATABASE {name}"));
+    let dropped = sqlx::raw_sql(drop).execute(&mut connection).await;
+
+    dropped.expect("dropped");
+    let steps = |rows: Vec<sqlx::mysql::MySqlRow>| -> Vec<(String, String, String)> {
+        let text = |row: &sqlx::mysql::MySqlRow, column: &str| {
+            row.get::<Option<String>, _>(column).unwrap_or_default()
+        };
+        rows.iter()
+            .filter(|row| ["workflow_tasks", "t"].contains(&text(row, "table").as_str()))
+            .map(|row| (text(row, "type"), text(row, "key"), text(row, "Extra")))
+            .collect()
+    };
+    let probes = steps(probes.expect("a plan"));
+    assert_eq!(probes.len(), 10, "{probes:?}");
+    for (way, key, extra) in &probes {
+        assert_eq!(
+            (way.as_str(), key.as_str()),
+            ("range", "workflow_tasks_claim")
+        );
+        assert!(!extra.contains("filesort"), "{extra}");
+    }
+    let lock = steps(lock.expect("a plan"));
+    assert_eq!(lock.len(), 1, "{lock:?}");
+    assert_eq!(
+        (lock[0].0.as_str(), lock[0].1.as_str()),
+        ("eq_ref", "PRIMARY")
+    );
+}

@@ -1,0 +1,198 @@
+//! Processes and roles. Each call locks its row, reads the clock, and writes.
+
+use std::time::Duration;
+
+use coord_core::Result;
+use sqlx::mysql::MySqlPool;
+
+use super::super::answers::{self, TermRow};
+use super::super::rows::signed;
+use super::super::{Heartbeat, Registration, Role, Term};
+use super::batch::{Transaction, json};
+use super::error::{at, at_commit};
+use super::sql::{clock, ids};
+use crate::model::{OwnerId, Timestamp};
+
+const BURY_OTHERS: &str = "
+    UPDATE engine_instances SET status = 'dead'
+    WHERE status IN ('live', 'draining') AND instance_id <> ?";
+
+const REGISTER: &str = "
+    INSERT INTO engine_instances
+        (instance_id, node_name, build_id, pid, status, started_at, heartbeat_at, expires_at)
+    VALUES (?, ?, ?, ?, 'live', ?, ?, ?)
+    ON DUPLICATE KEY UPDATE heartbeat_at = VALUES(heartbeat_at), expires_at = VALUES(expires_at)";
+
+const LOCK_LIVE: &str = "
+    SELECT instance_id FROM engine_instances
+    WHERE instance_id = ? AND status IN ('live', 'draining') FOR UPDATE";
+
+const HEARTBEAT: &str = "
+    UPDATE engine_instances SET heartbeat_at = ?, expires_at = ?,
+        status = CASE WHEN ? THEN 'stopped' WHEN ? THEN 'draining' ELSE status END
+    WHERE instance_id = ?";
+
+const LOCK_TERM: &str = "
+    SELECT term FROM engine_roles WHERE `role` = ? AND holder = ? AND term = ? FOR UPDATE";
+
+const HOLDS: &str = concat!(
+    "SELECT count(*) FROM engine_roles WHERE `role` = ? AND expires_at > ",
+    clock!()
+);
+
+const OVERDUE: &str = concat!(
+    "SELECT instance_id FROM engine_instances
+     WHERE status IN ('live', 'draining') AND expires_at <= ",
+    clock!(),
+    " FOR UPDATE"
+);
+
+const BURY: &str = concat!(
+    "UPDATE ",
+    ids!(),
+    " STRAIGHT_JOIN engine_instances i FORCE INDEX (PRIMARY) ON i.instance_id = w.id
+      SET i.status = 'dead'"
+);
+
+const MAKE_ROLE: &str = "
+    INSERT INTO engine_roles (`role`, holder, term, acquired_at, expires_at)
+    VALUES (?, NULL, 0, 0, 0) ON DUPLICATE KEY UPDATE term = engine_roles.term";
+
+const LOCK_ROLE: &str =
+    "SELECT holder, term, acquired_at, expires_at FROM engine_roles WHERE `role` = ? FOR UPDATE";
+
+const ELECT: &str = "
+    UPDATE engine_roles SET holder = ?, term = ?, acquired_at = ?, expires_at = ? WHERE `role` = ?";
+
+const RESIGN: &str = concat!(
+    "UPDATE engine_roles SET expires_at = least(expires_at, ",
+    clock!(),
+    ") WHERE `role` = ? AND holder = ? AND term = ?"
+);
+
+pub(super) async fn register(pool: &MySqlPool, registration: &Registration) -> Result<Timestamp> {
+    const WHAT: &str = "registering a process";
+    let who = &registration.incarnation;
+    let mut transaction = Transaction::begin(pool, WHAT).await?;
+    if registration.alone {
+        let others = sqlx::query(BURY_OTHERS).bind(who.id.as_str());
+        let others = others.execute(&mut *transaction.0).await;
+        others.map_err(at(WHAT))?;
+    }
+    let now = transaction.now().await?;
+    let expires_at = answers::until(now, registration.ttl);
+    sqlx::query(REGISTER)
+        .bind(who.id.as_str())
+        .bind(who.node.as_str())
+        .bind(who.build.as_ref().map(crate::model::BuildId::as_str))
+        .bind(i64::from(who.pid))
+        .bind(now)
+        .bind(now)
+        .bind(expires_at)
+        .execute(&mut *transaction.0)
+        .await
+        .map_err(at(WHAT))?;
+    transaction.0.commit().await.map_err(at_commit(WHAT))?;
+    Ok(Timestamp::from_micros(expires_at))
+}
+
+pub(super) async fn heartbeat(
+    pool: &MySqlPool,
+    heartbeat: &Heartbeat,
+) -> Result<Option<Timestamp>> {
+    const WHAT: &str = "showing that this process lives";
+    let mut transaction = Transaction::begin(pool, WHAT).await?;
+    let live = sqlx::query_scalar(LOCK_LIVE).bind(heartbeat.id.as_str());
+    let live = live.fetch_optional(&mut *transaction.0).await;
+    let live: Option<String> = live.map_err(at(WHAT))?;
+    if live.is_none() {
+        return Ok(None);
+    }
+    let now = transaction.now().await?;
+    let expires_at = answers::until(now, heartbeat.ttl);
+    sqlx::query(HEARTBEAT)
+        .bind(now)
+        .bind(expires_at)
+        .bind(heartbeat.stopped)
+        .bind(heartbeat.draining)
+        .bind(heartbeat.id.as_str())
+        .execute(&mut *transaction.0)
+        .await
+        .map_err(at(WHAT))?;
+    transaction.0.commit().await.map_err(at_commit(WHAT))?;
+    Ok(Some(Timestamp::from_micros(expires_at)))
+}
+
+pub(super) async fn bury(pool: &MySqlPool, term: &Term) -> Result<Vec<OwnerId>> {
+    const WHAT: &str = "declaring processes dead";
+    let mut transaction = Transaction::begin(pool, WHAT).await?;
+    let held: Option<i64> = sqlx::query_scalar(LOCK_TERM)
+        .bind(term.role.as_str())
+        .bind(term.holder.as_str())
+        .bind(signed(term.number))
+        .fetch_optional(&mut *transaction.0)
+        .await
+        .map_err(at(WHAT))?;
+    let holds = sqlx::query_scalar(HOLDS).bind(term.role.as_str());
+    let holds = holds.fetch_one(&mut *transaction.0).await;
+    let holds: i64 = holds.map_err(at(WHAT))?;
+    if held.is_none() || holds == 0 {
+        return Ok(Vec::new());
+    }
+    let overdue = sqlx::query_scalar(OVERDUE).fetch_all(&mut *transaction.0);
+    let overdue: Vec<String> = overdue.await.map_err(at(WHAT))?;
+    let buried = sqlx::query(BURY).bind(json(&overdue)?);
+    let buried = buried.execute(&mut *transaction.0).await;
+    buried.map_err(at(WHAT))?;
+    transaction.0.commit().await.map_err(at_commit(WHAT))?;
+    answers::owners(overdue)
+}
+
+pub(super) async fn elect(
+    pool: &MySqlPool,
+    role: Role,
+    holder: &OwnerId,
+    ttl: Duration,
+) -> Result<Option<Term>> {
+    const WHAT: &str = "taking a role";
+    let mut transaction = Transaction::begin(pool, WHAT).await?;
+    let made = sqlx::query(MAKE_ROLE).bind(role.as_str());
+    let made = made.execute(&mut *transaction.0).await;
+    made.map_err(at(WHAT))?;
+    let seen = sqlx::query_as(LOCK_ROLE).bind(role.as_str());
+    let seen = seen.fetch_one(&mut *transaction.0).await;
+    let (had, term, acquired_at, ends): (Option<String>, i64, i64, i64) = seen.map_err(at(WHAT))?;
+    let now = transaction.now().await?;
+    let is_held = ends > now;
+    if is_held && had.as_deref() != Some(holder.as_str()) {
+        return Ok(None);
+    }
+    let row = TermRow {
+        term: if is_held { term } else { term + 1 },
+        acquired_at: if is_held { acquired_at } else { now },
+        expires_at: answers::until(now, ttl),
+        now,
+    };
+    sqlx::query(ELECT)
+        .bind(holder.as_str())
+        .bind(row.term)
+        .bind(row.acquired_at)
+        .bind(row.expires_at)
+        .bind(role.as_str())
+        .execute(&mut *transaction.0)
+        .await
+        .map_err(at(WHAT))?;
+    transaction.0.commit().await.map_err(at_commit(WHAT))?;
+    Ok(Some(answers::term(role, holder, &row)))
+}
+
+pub(super) async fn resign(pool: &MySqlPool, term: &Term) -> Result<()> {
+    sqlx::query(RESIGN)
+        .bind(term.role.as_str())
+        .bind(term.holder.as_str())
+        .bind(signed(term.number))
+        .execute(pool)
+        .await
+        .map(drop)
+        .map_err(at_commit("giving a role up"))
+}

@@ -1,0 +1,44 @@
+//! The schema.
+
+use coord_core::{Error, Result};
+use sqlx::mysql::MySqlPool;
+
+use super::error::at;
+use super::sql::clock;
+
+/// Every step of the schema, from the first on. A step that was released is never changed; each
+/// leaves a schema on which the version before still works, and can be repeated after half of it.
+const STEPS: [&str; 1] = [include_str!("../../../migrations/mysql/0001_engine.sql")];
+
+/// One process at a time, on this database. The lock ends with its connection.
+const LOCK: &str = "SELECT GET_LOCK(CONCAT('coord-engine ', MD5(DATABASE())), 60)";
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS engine_migrations (
+    version BIGINT PRIMARY KEY, applied_at BIGINT NOT NULL) ENGINE = InnoDB";
+const VERSION: &str = "SELECT coalesce(max(version), 0) FROM engine_migrations";
+const APPLIED: &str = concat!(
+    "INSERT INTO engine_migrations (version, applied_at) VALUES (?, ",
+    clock!(),
+    ")"
+);
+
+pub(super) async fn migrate(pool: &MySqlPool) -> Result<()> {
+    const WHAT: &str = "migrating the schema";
+    // A connection of its own: it ends with this call, and the lock with it.
+    let mut connection = pool.acquire().await.map_err(at(WHAT))?.detach();
+    let got = sqlx::query_scalar(LOCK).fetch_one(&mut connection).await;
+    let got: Option<i64> = got.map_err(at(WHAT))?;
+    if got != Some(1) {
+        return Err(Error::contended(WHAT));
+    }
+    let table = sqlx::raw_sql(TABLE).execute(&mut connection).await;
+    table.map_err(at(WHAT))?;
+    let version = sqlx::query_scalar(VERSION).fetch_one(&mut connection).await;
+    let version: i64 = version.map_err(at(WHAT))?;
+    for (number, step) in (1_i64..).zip(STEPS).filter(|(number, _)| *number > version) {
+        let done = sqlx::raw_sql(step).execute(&mut connection).await;
+        done.map_err(at(WHAT))?;
+        let noted = sqlx::query(APPLIED).bind(number).execute(&mut connection);
+        noted.await.map_err(at(WHAT))?;
+    }
+    Ok(())
+}

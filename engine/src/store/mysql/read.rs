@@ -1,0 +1,160 @@
+//! What people and owners read, each call in one snapshot.
+
+use coord_core::Result;
+use sqlx::Connection;
+use sqlx::mysql::{MySql, MySqlPool};
+use sqlx::pool::PoolConnection;
+
+use super::super::answers;
+use super::super::rows::{AttemptRow, RecordRow, RunRow, TaskRow, run_columns, task_columns};
+use super::super::{Description, Listing, Load, Loaded, Page, Target};
+use super::batch::json;
+use super::error::at;
+use super::sql::{CLOCK, event_columns, ids};
+
+const LOAD_RUNS: &str = concat!(
+    "SELECT STRAIGHT_JOIN ",
+    run_columns!(),
+    " FROM ",
+    ids!(),
+    " JOIN workflow_runs r FORCE INDEX (PRIMARY) ON r.run_id = w.id"
+);
+
+const LOAD_EVENTS: &str = concat!(
+    "SELECT STRAIGHT_JOIN ",
+    event_columns!(),
+    " FROM JSON_TABLE(?, '$[*]' COLUMNS (
+        run_id VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin PATH '$.run_id',
+        after BIGINT PATH '$.after', until BIGINT PATH '$.until')) w
+      JOIN workflow_history h FORCE INDEX (PRIMARY)
+        ON h.run_id = w.run_id AND h.seq > w.after AND h.seq <= w.until
+      ORDER BY h.run_id, h.seq"
+);
+
+const LOAD_INBOX: &str = concat!(
+    "SELECT STRAIGHT_JOIN h.run_id, h.inbox_seq AS seq, h.`type` AS kind, h.step_seq, h.at, h.details,
+        h.codec, h.payload
+     FROM ",
+    ids!(),
+    " JOIN workflow_inbox h FORCE INDEX (PRIMARY) ON h.run_id = w.id ORDER BY h.run_id, h.inbox_seq"
+);
+
+const RUN: &str = concat!(
+    "SELECT ",
+    run_columns!(),
+    " FROM workflow_runs WHERE run_id = ?"
+);
+
+const CURRENT: &str = concat!(
+    "SELECT ",
+    run_columns!(),
+    " FROM workflow_runs WHERE run_id = (SELECT current_run_id FROM workflow_instances
+        WHERE namespace = ? AND workflow_id = ?)"
+);
+
+const TASKS: &str = concat!(
+    "SELECT ",
+    task_columns!(),
+    " FROM workflow_tasks
+      WHERE task_id > concat(?, ':') AND task_id < concat(?, ';') AND run_id = ? ORDER BY step_seq"
+);
+
+const ATTEMPTS: &str = "
+    SELECT attempt_id, task_id, run_id, attempt, lease_owner, outcome, failure, ended_at
+    FROM activity_attempts WHERE run_id = ? ORDER BY ended_at DESC, attempt_id DESC LIMIT ?";
+
+const LIST: &str = concat!(
+    "SELECT ",
+    run_columns!(),
+    " FROM workflow_runs WHERE namespace = ? AND (? IS NULL OR status = ?)
+        AND (? IS NULL OR workflow_type = ?) AND started_at <= ? AND (started_at < ? OR run_id < ?)
+      ORDER BY started_at DESC, run_id DESC LIMIT ?"
+);
+
+pub(super) async fn load(pool: &MySqlPool, wanted: &[Load]) -> Result<Loaded> {
+    const WHAT: &str = "loading runs";
+    let mut connection = snapshot(pool, WHAT).await?;
+    let begun = connection.begin_with("START TRANSACTION READ ONLY").await;
+    let mut transaction = begun.map_err(at(WHAT))?;
+    let now = sqlx::query_scalar(CLOCK).fetch_one(&mut *transaction);
+    let now = now.await.map_err(at(WHAT))?;
+    if wanted.is_empty() {
+        return answers::loaded(now, wanted, Vec::new(), Vec::new(), Vec::new());
+    }
+    let rows = answers::wanted(wanted);
+    let ids: Vec<_> = rows.iter().map(|row| row.run_id.as_str()).collect();
+    let ids = json(&ids)?;
+    let runs = sqlx::query_as(LOAD_RUNS).bind(&ids);
+    let runs: Vec<RunRow> = runs.fetch_all(&mut *transaction).await.map_err(at(WHAT))?;
+    let events = sqlx::query_as(LOAD_EVENTS).bind(json(&rows)?);
+    let events: Vec<RecordRow> = events
+        .fetch_all(&mut *transaction)
+        .await
+        .map_err(at(WHAT))?;
+    let inbox = sqlx::query_as(LOAD_INBOX).bind(&ids);
+    let inbox: Vec<RecordRow> = inbox.fetch_all(&mut *transaction).await.map_err(at(WHAT))?;
+    transaction.commit().await.map_err(at(WHAT))?;
+    answers::loaded(now, wanted, runs, events, inbox)
+}
+
+pub(super) async fn describe(pool: &MySqlPool, of: &Target) -> Result<Option<Description>> {
+    const WHAT: &str = "describing a run";
+    let mut connection = snapshot(pool, WHAT).await?;
+    let begun = connection.begin_with("START TRANSACTION READ ONLY").await;
+    let mut transaction = begun.map_err(at(WHAT))?;
+    let now = sqlx::query_scalar(CLOCK).fetch_one(&mut *transaction);
+    let now = now.await.map_err(at(WHAT))?;
+    let run = match of {
+        Target::Run(run) => sqlx::query_as(RUN).bind(run.as_str()),
+        Target::Current(namespace, workflow) => sqlx::query_as(CURRENT)
+            .bind(namespace.as_str())
+            .bind(workflow.as_str()),
+    };
+    let run: Option<RunRow> = run
+        .fetch_optional(&mut *transaction)
+        .await
+        .map_err(at(WHAT))?;
+    let Some(run) = run else { return Ok(None) };
+    let id = &run.run_id;
+    let tasks = sqlx::query_as(TASKS).bind(id).bind(id).bind(id);
+    let tasks: Vec<TaskRow> = tasks.fetch_all(&mut *transaction).await.map_err(at(WHAT))?;
+    let attempts = sqlx::query_as(ATTEMPTS).bind(&run.run_id);
+    let attempts = attempts
+        .bind(answers::ATTEMPTS)
+        .fetch_all(&mut *transaction);
+    let attempts: Vec<AttemptRow> = attempts.await.map_err(at(WHAT))?;
+    transaction.commit().await.map_err(at(WHAT))?;
+    answers::description(now, run, tasks, attempts).map(Some)
+}
+
+pub(super) async fn list(pool: &MySqlPool, listing: &Listing) -> Result<Page> {
+    let (instant, run) = match &listing.after {
+        Some((instant, run)) => (instant.as_micros(), run.as_str()),
+        None => (i64::MAX, ""),
+    };
+    let status = listing.status.map(crate::model::RunStatus::as_str);
+    let name = listing.name.as_ref().map(crate::model::TypeName::as_str);
+    let rows: Vec<RunRow> = sqlx::query_as(LIST)
+        .bind(listing.namespace.as_str())
+        .bind(status)
+        .bind(status)
+        .bind(name)
+        .bind(name)
+        .bind(instant)
+        .bind(instant)
+        .bind(run)
+        .bind(i64::from(listing.limit) + 1)
+        .fetch_all(pool)
+        .await
+        .map_err(at("listing runs"))?;
+    answers::page(listing, rows)
+}
+
+/// A connection whose next transaction sees one snapshot.
+async fn snapshot(pool: &MySqlPool, what: &'static str) -> Result<PoolConnection<MySql>> {
+    let mut connection = pool.acquire().await.map_err(at(what))?;
+    let set = sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
+    let set = set.execute(&mut *connection).await;
+    set.map_err(at(what))?;
+    Ok(connection)
+}

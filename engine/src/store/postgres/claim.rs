@@ -1,0 +1,242 @@
+//! Leases.
+
+use coord_core::Result;
+
+use super::super::answers::{self, Place, RenewedRow, SweptRow};
+use super::super::rows::{RecordRow, TaskRow, signed, task_columns};
+use super::super::{Claim, Claimed, Overdue, Renewal, Renewed, Sweep, Swept};
+use super::error::{at, at_commit};
+use super::sql::{self, clock, event_columns};
+use super::{Postgres, READ, Transaction, WRITE};
+
+/// Takes the due tasks of each priority in the order of the index, and locks no more than it takes:
+/// a priority is probed only while the ones before it left something to take.
+const CLAIM: &str = concat!(
+    "WITH clock AS MATERIALIZED (SELECT ",
+    clock!(),
+    " AS now),
+     due AS MATERIALIZED (
+        SELECT probe.task_id
+        FROM generate_series(0, 9) AS p (priority)
+        CROSS JOIN LATERAL (
+            SELECT t.task_id FROM workflow_tasks t
+            WHERE t.status = 'ready' AND t.namespace = $1 AND t.queue = $2 AND t.task_type = $3
+              AND t.priority = p.priority AND t.available_at <= (SELECT now FROM clock)
+              AND t.name = ANY ($4)
+              AND (t.compatibility IS NULL OR $5::text[] IS NULL OR t.compatibility = ANY ($5))
+            ORDER BY t.available_at, t.task_id LIMIT $6 FOR UPDATE SKIP LOCKED) probe
+        LIMIT $6),
+     taken AS MATERIALIZED (SELECT array_agg(task_id) AS ids FROM due)
+     UPDATE workflow_tasks w SET status = 'leased', lease_owner = $7,
+        lease_epoch = lease_epoch + 1, attempt_count = attempt_count + 1, leased_at = clock.now,
+        lease_expires_at = least(clock.now + $8, 4611686018427387904), started_at = clock.now,
+        heartbeat_at = clock.now,
+        attempt_id = ($9::text[])[array_position((SELECT ids FROM taken), w.task_id)],
+        deadline_at = least(schedule_to_close_at, clock.now + start_to_close_us,
+            clock.now + heartbeat_us)
+     FROM clock WHERE w.task_id = ANY ((SELECT ids FROM taken)::text[])
+     RETURNING w.task_id, task_type, namespace, queue, priority, status, available_at, workflow_id,
+        run_id, step_seq, name, compatibility, attempt_count, recover_count, lease_owner,
+        lease_epoch, leased_at, lease_expires_at, blocked_reason, last_error, created_at,
+        scheduled_seq, attempt_id, started_at, heartbeat_at, heartbeat_codec, heartbeat_payload,
+        schedule_to_start_at, schedule_to_close_at, start_to_close_us, heartbeat_us, deadline_at"
+);
+
+const NEXT_DUE: &str = concat!(
+    "WITH clock AS MATERIALIZED (SELECT ",
+    clock!(),
+    " AS now)
+     SELECT (SELECT now FROM clock), min(probe.due)
+     FROM generate_series(0, 9) AS p (priority)
+     CROSS JOIN LATERAL (
+        SELECT t.available_at AS due FROM workflow_tasks t
+        WHERE t.status = 'ready' AND t.namespace = $1 AND t.queue = $2 AND t.task_type = $3
+          AND t.priority = p.priority AND t.available_at > (SELECT now FROM clock)
+        ORDER BY t.available_at LIMIT 1) probe"
+);
+
+const SCHEDULED: &str = concat!(
+    "SELECT ",
+    event_columns!(),
+    " FROM unnest($1::text[], $2::int8[]) AS w (run_id, seq)
+      JOIN workflow_history h ON h.run_id = w.run_id AND h.seq = w.seq"
+);
+
+const LOCK: &str =
+    "SELECT task_id FROM workflow_tasks WHERE task_id = ANY ($1) ORDER BY task_id FOR UPDATE";
+
+const RENEW: &str = "
+    UPDATE workflow_tasks t SET lease_expires_at = greatest(lease_expires_at, $8),
+        heartbeat_at = CASE w.beat WHEN 1 THEN $7 ELSE heartbeat_at END,
+        heartbeat_codec = CASE w.beat WHEN 1 THEN w.codec ELSE heartbeat_codec END,
+        heartbeat_payload = CASE w.beat WHEN 1 THEN w.payload ELSE heartbeat_payload END,
+        deadline_at = CASE w.beat
+            WHEN 1 THEN least(schedule_to_close_at, started_at + start_to_close_us, $7 + heartbeat_us)
+            ELSE deadline_at END
+    FROM unnest($1::text[], $2::int8[], $3::int2[], $4::text[], $5::bytea[])
+        AS w (task_id, epoch, beat, codec, payload)
+    WHERE t.task_id = w.task_id AND t.lease_epoch = w.epoch
+      AND t.status = 'leased' AND t.lease_owner = $6 AND t.lease_expires_at > $7
+    RETURNING t.task_id, t.lease_epoch, t.lease_expires_at, coalesce(
+        (SELECT r.inbox_seq FROM workflow_runs r WHERE r.run_id = t.run_id), 0) AS inbox_seq";
+
+const OVERDUE: &str = concat!(
+    "SELECT ",
+    task_columns!(),
+    " FROM workflow_tasks WHERE deadline_at < 4611686018427387904 AND deadline_at <= $1
+      ORDER BY deadline_at, task_id LIMIT $2"
+);
+
+const SWEEP: &str = concat!(
+    "WITH clock AS MATERIALIZED (SELECT ",
+    clock!(),
+    " AS now),
+     stuck AS MATERIALIZED (
+        SELECT task_id FROM workflow_tasks WHERE status = 'leased'
+          AND (lease_expires_at <= (SELECT now FROM clock) OR lease_owner IN (
+              SELECT instance_id FROM engine_instances WHERE status IN ('stopped', 'dead')))
+        ORDER BY task_id LIMIT $2 FOR UPDATE SKIP LOCKED),
+     taken AS MATERIALIZED (SELECT array_agg(task_id) AS ids FROM stuck)
+     UPDATE workflow_tasks t SET
+        status = CASE WHEN recover_count >= $1 THEN 'blocked' ELSE 'ready' END,
+        blocked_reason = CASE WHEN recover_count >= $1 THEN 'poison' END,
+        recover_count = recover_count + 1, available_at = clock.now,
+        lease_owner = NULL, lease_epoch = lease_epoch + 1, leased_at = NULL, lease_expires_at = NULL,
+        attempt_id = NULL, started_at = NULL, heartbeat_at = NULL,
+        deadline_at = schedule_to_close_at
+     FROM clock WHERE t.task_id = ANY ((SELECT ids FROM taken)::text[])
+     RETURNING t.task_id, task_type, namespace, queue, status"
+);
+
+pub(super) async fn claim(store: &Postgres, claim: &Claim) -> Result<Claimed> {
+    const WHAT: &str = "claiming tasks";
+    let attempts: Vec<_> = match claim.kind {
+        crate::model::TaskKind::Activity => claim
+            .attempts
+            .iter()
+            .map(crate::model::AttemptId::as_str)
+            .collect(),
+        crate::model::TaskKind::Workflow => Vec::new(),
+    };
+    let builds = claim.builds.as_ref();
+    let mut transaction = store.begin(WRITE, WHAT).await?;
+    let tasks: Vec<TaskRow> = store
+        .statements
+        .rows(CLAIM)
+        .bind(claim.namespace.as_str())
+        .bind(claim.queue.as_str())
+        .bind(claim.kind.as_str())
+        .bind(texts(&claim.names))
+        .bind(builds.map(|builds| texts(builds)))
+        .bind(i64::from(claim.limit))
+        .bind(claim.owner.as_str())
+        .bind(answers::span(claim.ttl))
+        .bind(attempts)
+        .fetch_all(&mut *transaction.inner)
+        .await
+        .map_err(at(WHAT))?;
+    let Some(now) = tasks.first().and_then(|task| task.leased_at) else {
+        return nothing(transaction, claim).await;
+    };
+    let events = scheduled(&mut transaction, &answers::scheduled(&tasks)).await?;
+    let committed = transaction.inner.commit().await;
+    committed.map_err(at_commit(WHAT))?;
+    answers::claimed(now, tasks, events)
+}
+
+/// Ids as an array.
+fn texts<T: ToString>(ids: &[T]) -> Vec<String> {
+    ids.iter().map(ToString::to_string).collect()
+}
+
+async fn nothing(mut transaction: Transaction, claim: &Claim) -> Result<Claimed> {
+    let (now, next): (i64, Option<i64>) = transaction
+        .statements
+        .rows(NEXT_DUE)
+        .bind(claim.namespace.as_str())
+        .bind(claim.queue.as_str())
+        .bind(claim.kind.as_str())
+        .fetch_one(&mut *transaction.inner)
+        .await
+        .map_err(at("looking for tasks"))?;
+    Ok(answers::nothing_claimed(now, next))
+}
+
+pub(super) async fn now(transaction: &mut Transaction) -> Result<i64> {
+    let now = transaction.statements.rows(sql::CLOCK);
+    let now = now.fetch_one(&mut *transaction.inner).await;
+    let (now,) = now.map_err(at("reading the clock"))?;
+    Ok(now)
+}
+
+async fn scheduled(transaction: &mut Transaction, places: &[Place]) -> Result<Vec<RecordRow>> {
+    if places.is_empty() {
+        return Ok(Vec::new());
+    }
+    let runs: Vec<_> = places.iter().map(|place| place.run_id.as_str()).collect();
+    let numbers: Vec<_> = places.iter().map(|place| place.seq).collect();
+    let events = transaction.statements.rows(SCHEDULED).bind(runs);
+    let events = events.bind(numbers).fetch_all(&mut *transaction.inner);
+    events
+        .await
+        .map_err(at("reading what scheduled activities"))
+}
+
+pub(super) async fn renew(store: &Postgres, renewal: &Renewal) -> Result<Renewed> {
+    const WHAT: &str = "renewing leases";
+    let rows = answers::renewals(renewal);
+    let tasks: Vec<_> = rows.iter().map(|row| row.task_id.as_str()).collect();
+    let mut transaction = store.begin(WRITE, WHAT).await?;
+    let locked = store.statements.done(LOCK).bind(&tasks);
+    let locked = locked.execute(&mut *transaction.inner).await;
+    locked.map_err(at(WHAT))?;
+    let now = now(&mut transaction).await?;
+    let renewed: Vec<RenewedRow> = store
+        .statements
+        .rows(RENEW)
+        .bind(&tasks)
+        .bind(rows.iter().map(|row| row.epoch).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.beat).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| &row.codec).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| &row.payload).collect::<Vec<_>>())
+        .bind(renewal.owner.as_str())
+        .bind(now)
+        .bind(answers::until(now, renewal.ttl))
+        .fetch_all(&mut *transaction.inner)
+        .await
+        .map_err(at(WHAT))?;
+    let committed = transaction.inner.commit().await;
+    committed.map_err(at_commit(WHAT))?;
+    Ok(answers::renewed(now, renewal, renewed))
+}
+
+pub(super) async fn overdue(store: &Postgres, limit: u32) -> Result<Vec<Overdue>> {
+    const WHAT: &str = "looking for overdue activities";
+    let mut transaction = store.begin(READ, WHAT).await?;
+    let now = now(&mut transaction).await?;
+    let tasks: Vec<TaskRow> = store
+        .statements
+        .rows(OVERDUE)
+        .bind(now)
+        .bind(i64::from(limit))
+        .fetch_all(&mut *transaction.inner)
+        .await
+        .map_err(at(WHAT))?;
+    let events = scheduled(&mut transaction, &answers::scheduled(&tasks)).await?;
+    answers::overdue(now, tasks, events)
+}
+
+pub(super) async fn sweep(store: &Postgres, sweep: &Sweep) -> Result<Swept> {
+    let rows: Vec<SweptRow> = store
+        .statements
+        .rows(SWEEP)
+        .bind(signed(u64::from(sweep.poison_after)))
+        .bind(i64::from(sweep.limit))
+        .fetch_all(&store.pool)
+        .await
+        .map_err(at_commit("taking tasks back"))?;
+    answers::swept(rows)
+}
+
+#[cfg(test)]
+mod tests;

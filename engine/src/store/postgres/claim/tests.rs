@@ -1,0 +1,65 @@
+//! How a claim finds its rows.
+
+use coord_core::{Env, Variable};
+use sqlx::Connection;
+
+use super::*;
+
+const URL: Variable = Variable {
+    name: "COORD_TEST_PG_URL",
+    default: "postgres://postgres@127.0.0.1:5432",
+    about: "server for tests",
+};
+
+/// A thousand tasks of the first priority that are not due, and ten of the last that are.
+const TASKS: &str = "
+    INSERT INTO workflow_tasks (task_id, task_type, namespace, queue, priority, status,
+        available_at, workflow_id, run_id, step_seq, name, created_at)
+    SELECT 't' || n, 'workflow', 'n', 'q', CASE WHEN n > 1000 THEN 9 ELSE 0 END, 'ready',
+        CASE WHEN n > 1000 THEN 1 ELSE 4611686018427387903 END, 'w', 'r' || n, 0, 'work', 1
+    FROM generate_series(1, 1010) AS s (n)";
+
+#[tokio::test]
+async fn a_claim_reads_no_row_that_is_not_due() {
+    let env = Env::process();
+    let server = env.text(&URL).expect("readable").unwrap_or(URL.default);
+    let connection = sqlx::PgConnection::connect(&format!("{server}/postgres")).await;
+    let mut connection = connection.expect("a PostgreSQL server at COORD_TEST_PG_URL");
+    // Nothing of this is ever committed.
+    for statement in [
+        "BEGIN; CREATE SCHEMA coord_test_plan; SET LOCAL search_path = coord_test_plan",
+        include_str!("../../../../migrations/postgres/0001_engine.sql"),
+        TASKS,
+        "ANALYZE workflow_tasks",
+    ] {
+        let done = sqlx::raw_sql(statement).execute(&mut connection).await;
+        done.expect("a schema with tasks");
+    }
+
+    let sql = format!("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) {CLAIM}");
+    let plan: Vec<(String,)> = sqlx::query_as(sqlx::AssertSqlSafe(sql))
+        .bind("n")
+        .bind("q")
+        .bind("workflow")
+        .bind(vec!["work"])
+        .bind(None::<Vec<String>>)
+        .bind(5_i64)
+        .bind("owner")
+        .bind(1_000_000_i64)
+        .bind(Vec::<String>::new())
+        .fetch_all(&mut connection)
+        .await
+        .expect("a plan");
+
+    let plan: Vec<_> = plan.into_iter().map(|(line,)| line).collect();
+    let plan = plan.join("\n");
+    assert!(
+        plan.contains("Index Scan using workflow_tasks_claim"),
+        "{plan}"
+    );
+    assert!(plan.contains("(available_at <= $"), "{plan}");
+    assert!(!plan.contains("Rows Removed by Filter"), "{plan}");
+    // Each priority comes in the order of its index, and what was found is updated by its key.
+    assert!(!plan.contains("Sort"), "{plan}");
+    assert!(!plan.contains("Seq Scan on workflow_tasks"), "{plan}");
+}

@@ -1,0 +1,62 @@
+//! What an error of PostgreSQL means for the caller. The only reader of its codes.
+
+use coord_core::{Error, ErrorKind};
+
+/// An error of a statement: the transaction around it is rolled back.
+pub(super) fn at(what: &'static str) -> impl Fn(sqlx::Error) -> Error {
+    move |error| Error::new(kind(&error), what).with_source(error)
+}
+
+/// An error of a commit, or of a statement that is its own transaction.
+pub(super) fn at_commit(what: &'static str) -> impl Fn(sqlx::Error) -> Error {
+    move |error| {
+        let kind = match kind(&error) {
+            ErrorKind::Unavailable if was_sent(&error) => ErrorKind::Timeout,
+            kind => kind,
+        };
+        Error::new(kind, what).with_source(error)
+    }
+}
+
+/// Whether the server may have carried out what broke off.
+fn was_sent(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::Configuration(_) => {
+            false
+        }
+        // It answered, and did not; unless it was going down, or does not know either.
+        sqlx::Error::Database(_) => {
+            matches!(class(error).as_deref(), Some("08" | "57" | "58" | "XX"))
+        }
+        _ => true,
+    }
+}
+
+fn kind(error: &sqlx::Error) -> ErrorKind {
+    let code = code(error);
+    match (code.as_deref(), class(error).as_deref()) {
+        // Serialization failure, deadlock, a lock that was not to be had; or another transaction
+        // was faster with the same key, and the next try finds its row.
+        (Some("40001" | "40P01" | "55P03" | "23505"), _) => return ErrorKind::Contended,
+        // Data exceptions, constraints, limits of the program.
+        (_, Some("22" | "23" | "54")) => return ErrorKind::Invalid,
+        _ => {}
+    }
+    match error {
+        sqlx::Error::Encode(_) => ErrorKind::Invalid,
+        sqlx::Error::Decode(_)
+        | sqlx::Error::ColumnDecode { .. }
+        | sqlx::Error::ColumnNotFound(_) => ErrorKind::Corrupt,
+        _ => ErrorKind::Unavailable,
+    }
+}
+
+/// The SQLSTATE.
+fn code(error: &sqlx::Error) -> Option<String> {
+    Some(error.as_database_error()?.code()?.into_owned())
+}
+
+/// The first two characters of the SQLSTATE.
+fn class(error: &sqlx::Error) -> Option<String> {
+    Some(code(error)?.get(..2)?.to_owned())
+}

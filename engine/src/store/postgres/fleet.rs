@@ -1,0 +1,153 @@
+//! Processes and roles. Each call but one is a single statement.
+
+use std::time::Duration;
+
+use coord_core::Result;
+
+use super::super::answers::{self, TermRow};
+use super::super::{Heartbeat, Registration, Role, Term};
+use super::error::{at, at_commit};
+use super::sql::clock;
+use super::{Postgres, WRITE};
+use crate::model::{OwnerId, Timestamp};
+
+const BURY_OTHERS: &str = "
+    UPDATE engine_instances SET status = 'dead'
+    WHERE status IN ('live', 'draining') AND instance_id <> $1";
+
+const REGISTER: &str = concat!(
+    "INSERT INTO engine_instances
+        (instance_id, node_name, build_id, pid, status, started_at, heartbeat_at, expires_at)
+     SELECT $1, $2, $3, $4, 'live', now, now, now + $5 FROM (SELECT ",
+    clock!(),
+    " AS now) AS clock
+     ON CONFLICT (instance_id) DO UPDATE SET
+        heartbeat_at = excluded.heartbeat_at, expires_at = excluded.expires_at
+     RETURNING expires_at"
+);
+
+const HEARTBEAT: &str = concat!(
+    "UPDATE engine_instances SET heartbeat_at = ",
+    clock!(),
+    ", expires_at = ",
+    clock!(),
+    " + $2, status = CASE WHEN $3 THEN 'stopped' WHEN $4 THEN 'draining' ELSE status END
+     WHERE instance_id = $1 AND status IN ('live', 'draining') RETURNING expires_at"
+);
+
+const BURY: &str = concat!(
+    "UPDATE engine_instances SET status = 'dead'
+     WHERE status IN ('live', 'draining') AND expires_at <= ",
+    clock!(),
+    " AND EXISTS (SELECT 1 FROM engine_roles
+        WHERE role = $1 AND holder = $2 AND term = $3 AND expires_at > ",
+    clock!(),
+    ") RETURNING instance_id"
+);
+
+const ELECT: &str = concat!(
+    "INSERT INTO engine_roles AS r (role, holder, term, acquired_at, expires_at)
+     SELECT $1, $2, 1, now, now + $3 FROM (SELECT ",
+    clock!(),
+    " AS now) AS clock
+     ON CONFLICT (role) DO UPDATE SET
+        term = CASE WHEN r.expires_at > excluded.acquired_at THEN r.term ELSE r.term + 1 END,
+        acquired_at = CASE WHEN r.expires_at > excluded.acquired_at
+            THEN r.acquired_at ELSE excluded.acquired_at END,
+        holder = excluded.holder, expires_at = excluded.expires_at
+     WHERE r.holder = excluded.holder OR r.expires_at <= excluded.acquired_at
+     RETURNING r.term, r.acquired_at, r.expires_at, r.expires_at - $3 AS now"
+);
+
+const RESIGN: &str = concat!(
+    "UPDATE engine_roles SET expires_at = least(expires_at, ",
+    clock!(),
+    ") WHERE role = $1 AND holder = $2 AND term = $3"
+);
+
+pub(super) async fn register(store: &Postgres, registration: &Registration) -> Result<Timestamp> {
+    const WHAT: &str = "registering a process";
+    let who = &registration.incarnation;
+    let mut transaction = store.begin(WRITE, WHAT).await?;
+    if registration.alone {
+        let others = store.statements.done(BURY_OTHERS).bind(who.id.as_str());
+        others
+            .execute(&mut *transaction.inner)
+            .await
+            .map_err(at(WHAT))?;
+    }
+    let (expires_at,): (i64,) = store
+        .statements
+        .rows(REGISTER)
+        .bind(who.id.as_str())
+        .bind(who.node.as_str())
+        .bind(who.build.as_ref().map(crate::model::BuildId::as_str))
+        .bind(i64::from(who.pid))
+        .bind(answers::span(registration.ttl))
+        .fetch_one(&mut *transaction.inner)
+        .await
+        .map_err(at(WHAT))?;
+    transaction.inner.commit().await.map_err(at_commit(WHAT))?;
+    Ok(Timestamp::from_micros(expires_at))
+}
+
+pub(super) async fn heartbeat(
+    store: &Postgres,
+    heartbeat: &Heartbeat,
+) -> Result<Option<Timestamp>> {
+    let row: Option<(i64,)> = store
+        .statements
+        .rows(HEARTBEAT)
+        .bind(heartbeat.id.as_str())
+        .bind(answers::span(heartbeat.ttl))
+        .bind(heartbeat.stopped)
+        .bind(heartbeat.draining)
+        .fetch_optional(&store.pool)
+        .await
+        .map_err(at_commit("showing that this process lives"))?;
+    Ok(row.map(|(expires_at,)| Timestamp::from_micros(expires_at)))
+}
+
+pub(super) async fn bury(store: &Postgres, term: &Term) -> Result<Vec<OwnerId>> {
+    let rows: Vec<(String,)> = store
+        .statements
+        .rows(BURY)
+        .bind(term.role.as_str())
+        .bind(term.holder.as_str())
+        .bind(super::super::rows::signed(term.number))
+        .fetch_all(&store.pool)
+        .await
+        .map_err(at_commit("declaring processes dead"))?;
+    answers::owners(rows.into_iter().map(|(id,)| id).collect())
+}
+
+pub(super) async fn elect(
+    store: &Postgres,
+    role: Role,
+    holder: &OwnerId,
+    ttl: Duration,
+) -> Result<Option<Term>> {
+    let row: Option<TermRow> = store
+        .statements
+        .rows(ELECT)
+        .bind(role.as_str())
+        .bind(holder.as_str())
+        .bind(answers::span(ttl))
+        .fetch_optional(&store.pool)
+        .await
+        .map_err(at_commit("taking a role"))?;
+    Ok(row.map(|row| answers::term(role, holder, &row)))
+}
+
+pub(super) async fn resign(store: &Postgres, term: &Term) -> Result<()> {
+    store
+        .statements
+        .done(RESIGN)
+        .bind(term.role.as_str())
+        .bind(term.holder.as_str())
+        .bind(super::super::rows::signed(term.number))
+        .execute(&store.pool)
+        .await
+        .map(drop)
+        .map_err(at_commit("giving a role up"))
+}

@@ -1,0 +1,43 @@
+//! The schema.
+
+use coord_core::Result;
+
+use super::error::{at, at_commit};
+use super::sql::clock;
+use super::{Postgres, WRITE};
+
+/// Every step of the schema, from the first on. A step that was released is never changed; each
+/// leaves a schema on which the version before still works.
+const STEPS: [&str; 1] = [include_str!("../../../migrations/postgres/0001_engine.sql")];
+
+/// One process at a time; the lock ends with the transaction. The number is ours alone: the bytes
+/// of `coord-en`.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(7165074943684767086)";
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS engine_migrations (
+    version BIGINT PRIMARY KEY, applied_at BIGINT NOT NULL)";
+const VERSION: &str = "SELECT coalesce(max(version), 0) FROM engine_migrations";
+const APPLIED: &str = concat!(
+    "INSERT INTO engine_migrations (version, applied_at) VALUES ($1, ",
+    clock!(),
+    ")"
+);
+
+pub(super) async fn migrate(store: &Postgres) -> Result<()> {
+    const WHAT: &str = "migrating the schema";
+    let mut transaction = store.begin(WRITE, WHAT).await?;
+    for statement in [LOCK, TABLE] {
+        let done = sqlx::raw_sql(statement).execute(&mut *transaction.inner);
+        done.await.map_err(at(WHAT))?;
+    }
+    let version = store.statements.rows(VERSION);
+    let version = version.fetch_one(&mut *transaction.inner).await;
+    let (version,): (i64,) = version.map_err(at(WHAT))?;
+    for (number, step) in (1_i64..).zip(STEPS).filter(|(number, _)| *number > version) {
+        let done = sqlx::raw_sql(step).execute(&mut *transaction.inner).await;
+        done.map_err(at(WHAT))?;
+        let noted = store.statements.done(APPLIED).bind(number);
+        let noted = noted.execute(&mut *transaction.inner).await;
+        noted.map_err(at(WHAT))?;
+    }
+    transaction.inner.commit().await.map_err(at_commit(WHAT))
+}

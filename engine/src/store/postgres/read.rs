@@ -1,0 +1,145 @@
+//! What people and owners read, each call in one snapshot.
+
+use coord_core::Result;
+
+use super::super::answers;
+use super::super::rows::{AttemptRow, RecordRow, RunRow, TaskRow, run_columns, task_columns};
+use super::super::{Description, Listing, Load, Loaded, Page, Target};
+use super::claim::now;
+use super::error::at;
+use super::sql::event_columns;
+use super::{Postgres, READ};
+
+const LOAD_RUNS: &str = concat!(
+    "SELECT ",
+    run_columns!(),
+    " FROM workflow_runs WHERE run_id = ANY ($1)"
+);
+
+const LOAD_EVENTS: &str = concat!(
+    "SELECT ",
+    event_columns!(),
+    " FROM unnest($1::text[], $2::int8[], $3::int8[]) AS w (run_id, after, until)
+      JOIN workflow_history h ON h.run_id = w.run_id AND h.seq > w.after AND h.seq <= w.until
+      ORDER BY h.run_id, h.seq"
+);
+
+const LOAD_INBOX: &str = "
+    SELECT h.run_id, h.inbox_seq AS seq, h.type AS kind, h.step_seq, h.at, h.details, h.codec,
+        h.payload
+    FROM workflow_inbox h WHERE h.run_id = ANY ($1)
+    ORDER BY h.run_id, h.inbox_seq";
+
+const RUN: &str = concat!(
+    "SELECT ",
+    run_columns!(),
+    " FROM workflow_runs WHERE run_id = $1"
+);
+
+const CURRENT: &str = concat!(
+    "SELECT ",
+    run_columns!(),
+    " FROM workflow_runs WHERE run_id = (SELECT current_run_id FROM workflow_instances
+        WHERE namespace = $1 AND workflow_id = $2)"
+);
+
+const TASKS: &str = concat!(
+    "SELECT ",
+    task_columns!(),
+    " FROM workflow_tasks
+      WHERE task_id > $1 || ':' AND task_id < $1 || ';' AND run_id = $1 ORDER BY step_seq"
+);
+
+const ATTEMPTS: &str = "
+    SELECT attempt_id, task_id, run_id, attempt, lease_owner, outcome, failure, ended_at
+    FROM activity_attempts WHERE run_id = $1 ORDER BY ended_at DESC, attempt_id DESC LIMIT $2";
+
+const LIST: &str = concat!(
+    "SELECT ",
+    run_columns!(),
+    " FROM workflow_runs WHERE namespace = $1 AND ($2::text IS NULL OR status = $2)
+        AND ($3::text IS NULL OR workflow_type = $3) AND (started_at, run_id) < ($4, $5)
+      ORDER BY started_at DESC, run_id DESC LIMIT $6"
+);
+
+pub(super) async fn load(store: &Postgres, wanted: &[Load]) -> Result<Loaded> {
+    const WHAT: &str = "loading runs";
+    let mut transaction = store.begin(READ, WHAT).await?;
+    let now = now(&mut transaction).await?;
+    if wanted.is_empty() {
+        return answers::loaded(now, wanted, Vec::new(), Vec::new(), Vec::new());
+    }
+    let rows = answers::wanted(wanted);
+    let ids: Vec<_> = rows.iter().map(|row| row.run_id.as_str()).collect();
+    let runs = store.statements.rows(LOAD_RUNS).bind(&ids);
+    let runs: Vec<RunRow> = runs
+        .fetch_all(&mut *transaction.inner)
+        .await
+        .map_err(at(WHAT))?;
+    let events = store
+        .statements
+        .rows(LOAD_EVENTS)
+        .bind(&ids)
+        .bind(rows.iter().map(|row| row.after).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.until).collect::<Vec<_>>());
+    let events: Vec<RecordRow> = events
+        .fetch_all(&mut *transaction.inner)
+        .await
+        .map_err(at(WHAT))?;
+    let inbox = store.statements.rows(LOAD_INBOX).bind(&ids);
+    let inbox: Vec<RecordRow> = inbox
+        .fetch_all(&mut *transaction.inner)
+        .await
+        .map_err(at(WHAT))?;
+    answers::loaded(now, wanted, runs, events, inbox)
+}
+
+pub(super) async fn describe(store: &Postgres, of: &Target) -> Result<Option<Description>> {
+    const WHAT: &str = "describing a run";
+    let mut transaction = store.begin(READ, WHAT).await?;
+    let now = now(&mut transaction).await?;
+    let run = match of {
+        Target::Run(run) => store.statements.rows(RUN).bind(run.as_str()),
+        Target::Current(namespace, workflow) => store
+            .statements
+            .rows(CURRENT)
+            .bind(namespace.as_str())
+            .bind(workflow.as_str()),
+    };
+    let run: Option<RunRow> = run
+        .fetch_optional(&mut *transaction.inner)
+        .await
+        .map_err(at(WHAT))?;
+    let Some(run) = run else { return Ok(None) };
+    let tasks = store.statements.rows(TASKS).bind(&run.run_id);
+    let tasks: Vec<TaskRow> = tasks
+        .fetch_all(&mut *transaction.inner)
+        .await
+        .map_err(at(WHAT))?;
+    let attempts = store.statements.rows(ATTEMPTS).bind(&run.run_id);
+    let attempts = attempts
+        .bind(answers::ATTEMPTS)
+        .fetch_all(&mut *transaction.inner);
+    let attempts: Vec<AttemptRow> = attempts.await.map_err(at(WHAT))?;
+    answers::description(now, run, tasks, attempts).map(Some)
+}
+
+pub(super) async fn list(store: &Postgres, listing: &Listing) -> Result<Page> {
+    let (instant, run) = match &listing.after {
+        Some((instant, run)) => (instant.as_micros(), run.as_str()),
+        None => (i64::MAX, ""),
+    };
+    let rows: Vec<RunRow> = store
+        .statements
+        .rows(LIST)
+        .bind(listing.namespace.as_str())
+        .bind(listing.status.map(crate::model::RunStatus::as_str))
+        .bind(listing.name.as_ref().map(crate::model::TypeName::as_str))
+        .bind(instant)
+        .bind(run)
+        .bind(i64::from(listing.limit) + 1)
+        .fetch_all(&store.pool)
+        .await
+        .map_err(at("listing runs"))?;
+    answers::page(listing, rows)
+}

@@ -1,0 +1,162 @@
+//! SQLite: a file, shared by any number of processes of one machine, or memory.
+//!
+//! SQLite has one writer at a time. So does this store: one connection writes, in transactions that
+//! take the write lock before they read anything, and others read beside it. `synchronous` is
+//! `FULL`: what was committed survives the loss of power.
+//!
+//! The clock is the machine's, in milliseconds.
+
+mod batch;
+mod claim;
+mod error;
+mod fleet;
+mod migrate;
+mod presence;
+mod read;
+mod sql;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
+
+use super::batch::{self as batches, retry};
+use super::{
+    Applied, Claim, Claimed, Description, Heartbeat, Listing, Load, Loaded, Overdue, Page,
+    Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept, Target, Term, Write,
+};
+use crate::model::{OwnerId, Timestamp};
+use presence::Presence;
+
+/// How long SQLite itself waits for the write lock of another process. Transactions are short;
+/// whoever waits longer stands behind a copy or a repair of the whole file.
+const BUSY: Duration = Duration::from_secs(5);
+/// Connections that read. They wait for the disk, hardly for each other.
+const READERS: u32 = 4;
+
+/// The store. Clones share their connections.
+#[derive(Clone, Debug)]
+pub struct Sqlite {
+    writer: SqlitePool,
+    reader: SqlitePool,
+    presence: Option<Arc<Presence>>,
+}
+
+impl Sqlite {
+    /// The store in the file at `path`, which is made if there is none. The database is not opened
+    /// before the first call; two empty files beside it, `-gate` and `-alive`, show other processes
+    /// that this one uses it. The first registration of a process that is alone on the file frees
+    /// what its predecessors left.
+    ///
+    /// The file must lie on a disk of this machine: locks do not hold on network file systems.
+    #[must_use]
+    pub fn file(path: impl AsRef<Path>) -> Self {
+        let options = SqliteConnectOptions::new()
+            .filename(&path)
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(BUSY);
+        Self {
+            writer: pool(1, options.clone()),
+            reader: pool(READERS, options),
+            presence: Presence::enter(path.as_ref()).map(Arc::new),
+        }
+    }
+
+    /// An empty store in memory, gone with its last clone.
+    #[must_use]
+    pub fn memory() -> Self {
+        let options = SqliteConnectOptions::new().in_memory(true);
+        // Each connection would have a memory of its own.
+        let only = pool(1, options);
+        Self {
+            writer: only.clone(),
+            reader: only,
+            presence: None,
+        }
+    }
+}
+
+fn pool(connections: u32, options: SqliteConnectOptions) -> SqlitePool {
+    // A connection costs nothing while it is idle, and one to memory must not be replaced.
+    SqlitePoolOptions::new()
+        .max_connections(connections)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .test_before_acquire(false)
+        .connect_lazy_with(options)
+}
+
+impl Store for Sqlite {
+    fn migrate(&self) -> Reply<'_, ()> {
+        Box::pin(retry(|| migrate::migrate(&self.writer)))
+    }
+
+    fn apply<'a>(&'a self, writes: &'a [Write]) -> Reply<'a, Applied> {
+        Box::pin(retry(async || {
+            let tables = batch::Transaction::begin(&self.writer).await?;
+            batches::apply(tables, writes).await
+        }))
+    }
+
+    fn claim<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Claimed> {
+        Box::pin(retry(|| claim::claim(self, claim)))
+    }
+
+    fn load<'a>(&'a self, wanted: &'a [Load]) -> Reply<'a, Loaded> {
+        Box::pin(retry(|| read::load(&self.reader, wanted)))
+    }
+
+    fn renew<'a>(&'a self, renewal: &'a Renewal) -> Reply<'a, Renewed> {
+        Box::pin(retry(|| claim::renew(&self.writer, renewal)))
+    }
+
+    fn overdue(&self, limit: u32) -> Reply<'_, Vec<Overdue>> {
+        Box::pin(retry(move || claim::overdue(&self.reader, limit)))
+    }
+
+    fn sweep<'a>(&'a self, sweep: &'a Sweep) -> Reply<'a, Swept> {
+        Box::pin(retry(|| claim::sweep(&self.writer, sweep)))
+    }
+
+    fn describe<'a>(&'a self, of: &'a Target) -> Reply<'a, Option<Description>> {
+        Box::pin(retry(|| read::describe(&self.reader, of)))
+    }
+
+    fn list<'a>(&'a self, listing: &'a Listing) -> Reply<'a, Page> {
+        Box::pin(retry(|| read::list(&self.reader, listing)))
+    }
+
+    fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp> {
+        Box::pin(async {
+            let proof = self.presence.as_ref().and_then(|it| it.prove());
+            let alone = registration.alone || proof.is_some();
+            retry(|| fleet::register(&self.writer, registration, alone)).await
+        })
+    }
+
+    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Reply<'a, Option<Timestamp>> {
+        Box::pin(retry(|| fleet::heartbeat(&self.writer, heartbeat)))
+    }
+
+    fn bury<'a>(&'a self, term: &'a Term) -> Reply<'a, Vec<OwnerId>> {
+        Box::pin(retry(|| fleet::bury(&self.writer, term)))
+    }
+
+    fn elect<'a>(
+        &'a self,
+        role: Role,
+        holder: &'a OwnerId,
+        ttl: Duration,
+    ) -> Reply<'a, Option<Term>> {
+        Box::pin(retry(move || fleet::elect(&self.writer, role, holder, ttl)))
+    }
+
+    fn resign<'a>(&'a self, term: &'a Term) -> Reply<'a, ()> {
+        Box::pin(retry(|| fleet::resign(&self.writer, term)))
+    }
+}

@@ -1,0 +1,248 @@
+//! Leases.
+
+use coord_core::Result;
+use sqlx::sqlite::{SqliteConnection, SqlitePool};
+
+use super::super::answers::{self, Candidate, Place, RenewedRow, SweptRow};
+use super::super::rows::{NEVER, RecordRow, TaskRow, signed, task_columns};
+use super::super::{Claim, Claimed, Overdue, Renewal, Renewed, Sweep, Swept};
+use super::Sqlite;
+use super::batch::json;
+use super::error::{at, at_commit};
+use super::sql::{self, clock, event_columns};
+
+/// The due tasks of one priority, in the order of the index.
+macro_rules! probe {
+    ($priority:literal, $now:expr) => {
+        concat!(
+            "SELECT * FROM (SELECT task_id, priority, available_at
+             FROM workflow_tasks INDEXED BY workflow_tasks_claim
+             WHERE status = 'ready' AND namespace = ?1 AND queue = ?2 AND task_type = ?3
+               AND priority = ",
+            $priority,
+            " AND available_at <= ",
+            $now,
+            " AND name IN (SELECT value FROM json_each(?4))
+               AND (compatibility IS NULL OR ?5 IS NULL
+                    OR compatibility IN (SELECT value FROM json_each(?5)))
+             ORDER BY available_at, task_id LIMIT ?6)"
+        )
+    };
+}
+
+/// A probe of each priority.
+macro_rules! probes {
+    ($now:expr) => {
+        concat!(
+            "SELECT task_id FROM (",
+            probe!("0", $now),
+            " UNION ALL ",
+            probe!("1", $now),
+            " UNION ALL ",
+            probe!("2", $now),
+            " UNION ALL ",
+            probe!("3", $now),
+            " UNION ALL ",
+            probe!("4", $now),
+            " UNION ALL ",
+            probe!("5", $now),
+            " UNION ALL ",
+            probe!("6", $now),
+            " UNION ALL ",
+            probe!("7", $now),
+            " UNION ALL ",
+            probe!("8", $now),
+            " UNION ALL ",
+            probe!("9", $now),
+            ") ORDER BY priority, available_at, task_id LIMIT ?6"
+        )
+    };
+}
+
+/// What a claim would take, in one statement that writes nothing.
+pub(super) const CANDIDATES: &str = probes!(clock!());
+
+const NEXT_DUE: &str = concat!(
+    "SELECT ",
+    clock!(),
+    ", min(due) FROM (",
+    "SELECT p.value, (SELECT min(available_at) FROM workflow_tasks INDEXED BY workflow_tasks_claim
+        WHERE status = 'ready' AND namespace = ?1 AND queue = ?2 AND task_type = ?3
+          AND priority = p.value AND available_at > ",
+    clock!(),
+    ") AS due FROM json_each('[0,1,2,3,4,5,6,7,8,9]') p)"
+);
+
+const CLAIM: &str = concat!(
+    "UPDATE workflow_tasks SET status = 'leased', lease_owner = ?2, lease_epoch = lease_epoch + 1,
+        attempt_count = attempt_count + 1, leased_at = ?3, lease_expires_at = ?4,
+        started_at = ?3, heartbeat_at = ?3, attempt_id = w.value->>'attempt_id',
+        deadline_at = min(schedule_to_close_at, ?3 + start_to_close_us, ?3 + heartbeat_us)
+     FROM json_each(?1) w WHERE task_id = w.value->>'task_id' AND status = 'ready'
+     RETURNING ",
+    task_columns!()
+);
+
+const SCHEDULED: &str = concat!(
+    "SELECT ",
+    event_columns!(),
+    " FROM json_each(?1) w JOIN workflow_history h
+      ON h.run_id = w.value->>'run_id' AND h.seq = w.value->>'seq'"
+);
+
+const RENEW: &str = "
+    UPDATE workflow_tasks SET lease_expires_at = max(lease_expires_at, ?4),
+        heartbeat_at = CASE w.value->>'beat' WHEN 1 THEN ?3 ELSE heartbeat_at END,
+        heartbeat_codec = CASE w.value->>'beat' WHEN 1 THEN w.value->>'codec' ELSE heartbeat_codec END,
+        heartbeat_payload = CASE w.value->>'beat'
+            WHEN 1 THEN unhex(w.value->>'payload') ELSE heartbeat_payload END,
+        deadline_at = CASE w.value->>'beat'
+            WHEN 1 THEN min(schedule_to_close_at, started_at + start_to_close_us, ?3 + heartbeat_us)
+            ELSE deadline_at END
+    FROM json_each(?1) w
+    WHERE task_id = w.value->>'task_id' AND lease_epoch = w.value->>'epoch'
+      AND status = 'leased' AND lease_owner = ?2 AND lease_expires_at > ?3
+    RETURNING task_id, lease_epoch, lease_expires_at, coalesce(
+        (SELECT r.inbox_seq FROM workflow_runs r WHERE r.run_id = workflow_tasks.run_id), 0)
+        AS inbox_seq";
+
+const OVERDUE: &str = concat!(
+    "SELECT ",
+    task_columns!(),
+    " FROM workflow_tasks INDEXED BY workflow_tasks_deadline
+      WHERE deadline_at < 4611686018427387904 AND deadline_at <= ?1
+      ORDER BY deadline_at, task_id LIMIT ?2"
+);
+
+const SWEEP: &str = "
+    UPDATE workflow_tasks SET
+        status = CASE WHEN recover_count >= ?2 THEN 'blocked' ELSE 'ready' END,
+        blocked_reason = CASE WHEN recover_count >= ?2 THEN 'poison' ELSE NULL END,
+        recover_count = recover_count + 1, available_at = ?1,
+        lease_owner = NULL, lease_epoch = lease_epoch + 1, leased_at = NULL, lease_expires_at = NULL,
+        attempt_id = NULL, started_at = NULL, heartbeat_at = NULL,
+        deadline_at = schedule_to_close_at
+    WHERE task_id IN (
+        SELECT task_id FROM workflow_tasks WHERE status = 'leased' AND (lease_expires_at <= ?1
+            OR lease_owner IN (
+                SELECT instance_id FROM engine_instances WHERE status IN ('stopped', 'dead')))
+        ORDER BY task_id LIMIT ?3)
+    RETURNING task_id, task_type, namespace, queue, status";
+
+pub(super) async fn claim(store: &Sqlite, claim: &Claim) -> Result<Claimed> {
+    const WHAT: &str = "claiming tasks";
+    // Most polls find nothing, and need not wait for the write lock to see that.
+    let mut reader = store.reader.acquire().await.map_err(at(WHAT))?;
+    if candidates(&mut reader, claim).await?.is_empty() {
+        return nothing(&mut reader, claim).await;
+    }
+    drop(reader);
+    let begun = store.writer.begin_with("BEGIN IMMEDIATE").await;
+    let mut transaction = begun.map_err(at(WHAT))?;
+    let candidates = candidates(&mut transaction, claim).await?;
+    let now: i64 = now(&mut transaction).await?;
+    let tasks: Vec<TaskRow> = sqlx::query_as(CLAIM)
+        .bind(json(&answers::taken(claim, candidates))?)
+        .bind(claim.owner.as_str())
+        .bind(now)
+        .bind(answers::until(now, claim.ttl))
+        .fetch_all(&mut *transaction)
+        .await
+        .map_err(at(WHAT))?;
+    if tasks.is_empty() {
+        return nothing(&mut transaction, claim).await;
+    }
+    let events = scheduled(&mut transaction, &answers::scheduled(&tasks)).await?;
+    transaction.commit().await.map_err(at_commit(WHAT))?;
+    answers::claimed(now, tasks, events)
+}
+
+async fn candidates(connection: &mut SqliteConnection, claim: &Claim) -> Result<Vec<Candidate>> {
+    let builds = claim.builds.as_ref().map(json).transpose()?;
+    sqlx::query_as(CANDIDATES)
+        .bind(claim.namespace.as_str())
+        .bind(claim.queue.as_str())
+        .bind(claim.kind.as_str())
+        .bind(json(&claim.names)?)
+        .bind(builds)
+        .bind(i64::from(claim.limit))
+        .fetch_all(connection)
+        .await
+        .map_err(at("looking for tasks"))
+}
+
+async fn nothing(connection: &mut SqliteConnection, claim: &Claim) -> Result<Claimed> {
+    let (now, next): (i64, Option<i64>) = sqlx::query_as(NEXT_DUE)
+        .bind(claim.namespace.as_str())
+        .bind(claim.queue.as_str())
+        .bind(claim.kind.as_str())
+        .fetch_one(connection)
+        .await
+        .map_err(at("looking for tasks"))?;
+    Ok(answers::nothing_claimed(now, next))
+}
+
+pub(super) async fn now(connection: &mut SqliteConnection) -> Result<i64> {
+    let now = sqlx::query_scalar(sql::CLOCK).fetch_one(connection);
+    now.await.map_err(at("reading the clock"))
+}
+
+async fn scheduled(connection: &mut SqliteConnection, places: &[Place]) -> Result<Vec<RecordRow>> {
+    if places.is_empty() {
+        return Ok(Vec::new());
+    }
+    let events = sqlx::query_as(SCHEDULED).bind(json(places)?);
+    let events = events.fetch_all(connection).await;
+    events.map_err(at("reading what scheduled activities"))
+}
+
+pub(super) async fn renew(pool: &SqlitePool, renewal: &Renewal) -> Result<Renewed> {
+    const WHAT: &str = "renewing leases";
+    let begun = pool.begin_with("BEGIN IMMEDIATE").await;
+    let mut transaction = begun.map_err(at(WHAT))?;
+    let now = now(&mut transaction).await?;
+    let rows: Vec<RenewedRow> = sqlx::query_as(RENEW)
+        .bind(json(&answers::renewals(renewal))?)
+        .bind(renewal.owner.as_str())
+        .bind(now)
+        .bind(answers::until(now, renewal.ttl))
+        .fetch_all(&mut *transaction)
+        .await
+        .map_err(at(WHAT))?;
+    transaction.commit().await.map_err(at_commit(WHAT))?;
+    Ok(answers::renewed(now, renewal, rows))
+}
+
+pub(super) async fn overdue(pool: &SqlitePool, limit: u32) -> Result<Vec<Overdue>> {
+    const WHAT: &str = "looking for overdue activities";
+    let mut transaction = pool.begin().await.map_err(at(WHAT))?;
+    let now = now(&mut transaction).await?;
+    let tasks: Vec<TaskRow> = sqlx::query_as(OVERDUE)
+        .bind(now.min(NEVER))
+        .bind(i64::from(limit))
+        .fetch_all(&mut *transaction)
+        .await
+        .map_err(at(WHAT))?;
+    let events = scheduled(&mut transaction, &answers::scheduled(&tasks)).await?;
+    transaction.commit().await.map_err(at(WHAT))?;
+    answers::overdue(now, tasks, events)
+}
+
+pub(super) async fn sweep(pool: &SqlitePool, sweep: &Sweep) -> Result<Swept> {
+    const WHAT: &str = "taking tasks back";
+    let begun = pool.begin_with("BEGIN IMMEDIATE").await;
+    let mut transaction = begun.map_err(at(WHAT))?;
+    let now = now(&mut transaction).await?;
+    let rows: Vec<SweptRow> = sqlx::query_as(SWEEP)
+        .bind(now)
+        .bind(signed(u64::from(sweep.poison_after)))
+        .bind(i64::from(sweep.limit))
+        .fetch_all(&mut *transaction)
+        .await
+        .map_err(at(WHAT))?;
+    transaction.commit().await.map_err(at_commit(WHAT))?;
+    answers::swept(rows)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! Processes and roles. Each call but one is a single statement.
+
+use std::time::Duration;
+
+use coord_core::Result;
+use sqlx::sqlite::SqlitePool;
+
+use super::super::answers::{self, TermRow};
+use super::super::{Heartbeat, Registration, Role, Term};
+use super::error::{at, at_commit};
+use super::sql::clock;
+use crate::model::{OwnerId, Timestamp};
+
+const BURY_OTHERS: &str = "
+    UPDATE engine_instances SET status = 'dead'
+    WHERE status IN ('live', 'draining') AND instance_id <> ?1";
+
+const REGISTER: &str = concat!(
+    "INSERT INTO engine_instances
+        (instance_id, node_name, build_id, pid, status, started_at, heartbeat_at, expires_at)
+     SELECT ?1, ?2, ?3, ?4, 'live', now, now, now + ?5 FROM (SELECT ",
+    clock!(),
+    " AS now) WHERE true
+     ON CONFLICT (instance_id) DO UPDATE SET
+        heartbeat_at = excluded.heartbeat_at, expires_at = excluded.expires_at
+     RETURNING expires_at"
+);
+
+const HEARTBEAT: &str = concat!(
+    "UPDATE engine_instances SET heartbeat_at = ",
+    clock!(),
+    ", expires_at = ",
+    clock!(),
+    " + ?2, status = CASE WHEN ?3 THEN 'stopped' WHEN ?4 THEN 'draining' ELSE status END
+     WHERE instance_id = ?1 AND status IN ('live', 'draining') RETURNING expires_at"
+);
+
+const BURY: &str = concat!(
+    "UPDATE engine_instances SET status = 'dead'
+     WHERE status IN ('live', 'draining') AND expires_at <= ",
+    clock!(),
+    " AND EXISTS (SELECT 1 FROM engine_roles
+        WHERE role = ?1 AND holder = ?2 AND term = ?3 AND expires_at > ",
+    clock!(),
+    ") RETURNING instance_id"
+);
+
+const ELECT: &str = concat!(
+    "INSERT INTO engine_roles (role, holder, term, acquired_at, expires_at)
+     SELECT ?1, ?2, 1, now, now + ?3 FROM (SELECT ",
+    clock!(),
+    " AS now) WHERE true
+     ON CONFLICT (role) DO UPDATE SET
+        term = CASE WHEN expires_at > excluded.acquired_at THEN term ELSE term + 1 END,
+        acquired_at = CASE WHEN expires_at > excluded.acquired_at
+            THEN acquired_at ELSE excluded.acquired_at END,
+        holder = excluded.holder, expires_at = excluded.expires_at
+     WHERE holder = excluded.holder OR expires_at <= excluded.acquired_at
+     RETURNING term, acquired_at, expires_at, expires_at - ?3 AS now"
+);
+
+const RESIGN: &str = concat!(
+    "UPDATE engine_roles SET expires_at = min(expires_at, ",
+    clock!(),
+    ") WHERE role = ?1 AND holder = ?2 AND term = ?3"
+);
+
+pub(super) async fn register(
+    pool: &SqlitePool,
+    registration: &Registration,
+    alone: bool,
+) -> Result<Timestamp> {
+    const WHAT: &str = "registering a process";
+    let who = &registration.incarnation;
+    let begun = pool.begin_with("BEGIN IMMEDIATE").await;
+    let mut transaction = begun.map_err(at(WHAT))?;
+    if alone {
+        let others = sqlx::query(BURY_OTHERS).bind(who.id.as_str());
+        others.execute(&mut *transaction).await.map_err(at(WHAT))?;
+    }
+    let expires_at: i64 = sqlx::query_scalar(REGISTER)
+        .bind(who.id.as_str())
+        .bind(who.node.as_str())
+        .bind(who.build.as_ref().map(crate::model::BuildId::as_str))
+        .bind(i64::from(who.pid))
+        .bind(answers::span(registration.ttl))
+        .fetch_one(&mut *transaction)
+        .await
+        .map_err(at(WHAT))?;
+    transaction.commit().await.map_err(at_commit(WHAT))?;
+    Ok(Timestamp::from_micros(expires_at))
+}
+
+pub(super) async fn heartbeat(
+    pool: &SqlitePool,
+    heartbeat: &Heartbeat,
+) -> Result<Option<Timestamp>> {
+    let expires_at: Option<i64> = sqlx::query_scalar(HEARTBEAT)
+        .bind(heartbeat.id.as_str())
+        .bind(answers::span(heartbeat.ttl))
+        .bind(heartbeat.stopped)
+        .bind(heartbeat.draining)
+        .fetch_optional(pool)
+        .await
+        .map_err(at_commit("showing that this process lives"))?;
+    Ok(expires_at.map(Timestamp::from_micros))
+}
+
+pub(super) async fn bury(pool: &SqlitePool, term: &Term) -> Result<Vec<OwnerId>> {
+    let ids = sqlx::query_scalar(BURY)
+        .bind(term.role.as_str())
+        .bind(term.holder.as_str())
+        .bind(super::super::rows::signed(term.number))
+        .fetch_all(pool)
+        .await
+        .map_err(at_commit("declaring processes dead"))?;
+    answers::owners(ids)
+}
+
+pub(super) async fn elect(
+    pool: &SqlitePool,
+    role: Role,
+    holder: &OwnerId,
+    ttl: Duration,
+) -> Result<Option<Term>> {
+    let row: Option<TermRow> = sqlx::query_as(ELECT)
+        .bind(role.as_str())
+        .bind(holder.as_str())
+        .bind(answers::span(ttl))
+        .fetch_optional(pool)
+        .await
+        .map_err(at_commit("taking a role"))?;
+    Ok(row.map(|row| answers::term(role, holder, &row)))
+}
+
+pub(super) async fn resign(pool: &SqlitePool, term: &Term) -> Result<()> {
+    sqlx::query(RESIGN)
+        .bind(term.role.as_str())
+        .bind(term.holder.as_str())
+        .bind(super::super::rows::signed(term.number))
+        .execute(pool)
+        .await
+        .map(drop)
+        .map_err(at_commit("giving a role up"))
+}

@@ -1,0 +1,38 @@
+//! The schema.
+
+use coord_core::Result;
+use sqlx::sqlite::SqlitePool;
+
+use super::error::{at, at_commit};
+
+/// Every step of the schema, from the first on. A step that was released is never changed; each
+/// leaves a schema on which the version before still works.
+const STEPS: [&str; 1] = [include_str!("../../../migrations/sqlite/0001_engine.sql")];
+
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS engine_migrations (
+    version INTEGER NOT NULL PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT";
+const VERSION: &str = "SELECT coalesce(max(version), 0) FROM engine_migrations";
+const APPLIED: &str = concat!(
+    "INSERT INTO engine_migrations (version, applied_at) VALUES (?1, ",
+    super::sql::clock!(),
+    ")"
+);
+
+pub(super) async fn migrate(pool: &SqlitePool) -> Result<()> {
+    const WHAT: &str = "migrating the schema";
+    let begun = pool.begin_with("BEGIN IMMEDIATE").await;
+    let mut transaction = begun.map_err(at(WHAT))?;
+    let table = sqlx::query(TABLE).execute(&mut *transaction).await;
+    table.map_err(at(WHAT))?;
+    let version = sqlx::query_scalar(VERSION)
+        .fetch_one(&mut *transaction)
+        .await;
+    let version: i64 = version.map_err(at(WHAT))?;
+    for (number, step) in (1_i64..).zip(STEPS).filter(|(number, _)| *number > version) {
+        let done = sqlx::raw_sql(step).execute(&mut *transaction).await;
+        done.map_err(at(WHAT))?;
+        let noted = sqlx::query(APPLIED).bind(number).execute(&mut *transaction);
+        noted.await.map_err(at(WHAT))?;
+    }
+    transaction.commit().await.map_err(at_commit(WHAT))
+}

@@ -1,0 +1,447 @@
+//! What a history means.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+
+use coord_core::{Error, Result};
+
+use crate::model::{
+    Event, EventKind, Failure, Payload, RequestId, RunId, Timestamp, TypeName, Wait, WorkflowId,
+    events,
+};
+
+/// What became of an operation: its value, or why it failed.
+pub type Outcome = Result<Option<Payload>, Failure>;
+
+/// What sort of operation a step is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum OpKind {
+    /// An activity.
+    Activity,
+    /// A timer.
+    Timer,
+    /// A wait for a signal.
+    Signal,
+    /// A wait for an update.
+    Update,
+    /// A child workflow.
+    Child,
+    /// A local step.
+    Step,
+    /// A value from outside.
+    SideEffect,
+    /// A version marker.
+    Version,
+}
+
+impl OpKind {
+    /// The word for it in messages.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Activity => "activity",
+            Self::Timer => "timer",
+            Self::Signal => "wait for signal",
+            Self::Update => "wait for update",
+            Self::Child => "child workflow",
+            Self::Step => "step",
+            Self::SideEffect => "side effect",
+            Self::Version => "version marker",
+        }
+    }
+}
+
+/// An operation of a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Op {
+    /// Its sort.
+    pub kind: OpKind,
+    /// Its name; a timer has none.
+    pub name: Option<TypeName>,
+    /// When a timer is due.
+    pub due_at: Timestamp,
+    /// Whether it has its outcome.
+    pub ended: bool,
+    /// The child's instance and first run.
+    pub child: Option<(WorkflowId, RunId)>,
+}
+
+/// Where signals or updates of one name meet the waits for them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Channel {
+    kind: OpKind,
+    name: TypeName,
+}
+
+/// A run as its history tells it.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct RunState {
+    length: u64,
+    at: Option<Timestamp>,
+    started: Option<(events::Started, Option<Payload>)>,
+    ops: BTreeMap<u64, Op>,
+    open: BTreeSet<u64>,
+    /// Signals without a wait, by name, with the numbers of their events.
+    buffered: BTreeMap<Channel, VecDeque<u64>>,
+    /// What they carry.
+    carried: BTreeMap<u64, (RequestId, Option<Payload>)>,
+    /// Waits without a signal, by name.
+    waits: BTreeMap<Channel, VecDeque<u64>>,
+    requests: HashSet<RequestId>,
+    versions: BTreeMap<TypeName, (u64, u32)>,
+    cancel: Option<String>,
+    closed: bool,
+}
+
+impl RunState {
+    /// The state after these events, from the first.
+    ///
+    /// # Errors
+    /// `Corrupt` when they are no history.
+    pub fn fold<'a>(events: impl IntoIterator<Item = &'a Event>) -> Result<Self> {
+        let mut state = Self::default();
+        for event in events {
+            state.apply(event)?;
+        }
+        Ok(state)
+    }
+
+    /// How many events there are.
+    pub const fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// When the last of them was decided.
+    pub fn at(&self) -> Timestamp {
+        self.at.unwrap_or(Timestamp::from_micros(0))
+    }
+
+    /// How the run began; `None` before its first event.
+    pub fn started(&self) -> Option<&events::Started> {
+        self.started.as_ref().map(|(started, _)| started)
+    }
+
+    /// With which input.
+    pub fn input(&self) -> Option<&Payload> {
+        self.started.as_ref().and_then(|(_, input)| input.as_ref())
+    }
+
+    /// The operation number `step`.
+    pub fn op(&self, step: u64) -> Option<&Op> {
+        self.ops.get(&step)
+    }
+
+    /// All operations, in the order of their numbers.
+    pub fn ops(&self) -> impl Iterator<Item = (u64, &Op)> {
+        self.ops.iter().map(|(step, op)| (*step, op))
+    }
+
+    /// The operations without an outcome, in the order of their numbers.
+    pub fn open(&self) -> impl Iterator<Item = (u64, &Op)> {
+        self.open.iter().map(|step| (*step, &self.ops[step]))
+    }
+
+    /// Whether the last event is there.
+    pub const fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Why the run was asked to end.
+    pub fn cancel_reason(&self) -> Option<&str> {
+        self.cancel.as_deref()
+    }
+
+    /// Which way the run took through `change`, and at which step that was noted.
+    pub fn version(&self, change: &TypeName) -> Option<(u64, u32)> {
+        self.versions.get(change).copied()
+    }
+
+    /// The earliest instant at which a timer, or the time of the whole instance, is due.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        let timers = self.open().map(|(_, op)| op.due_at);
+        timers
+            .chain(self.deadline())
+            .filter(|due| due.comes())
+            .min()
+    }
+
+    /// When all runs of the instance must have ended.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        self.started()
+            .and_then(|started| started.execution_deadline_at)
+    }
+
+    /// What the run waits for: its oldest open operation.
+    pub fn wait(&self) -> Option<Wait> {
+        let (_, oldest) = self.open().next()?;
+        match oldest.kind {
+            OpKind::Activity => Some(Wait::Activity),
+            OpKind::Timer => Some(Wait::Timer),
+            // To an operator an update is a signal that is answered.
+            OpKind::Signal | OpKind::Update => Some(Wait::Signal),
+            OpKind::Child => Some(Wait::Child),
+            OpKind::Step | OpKind::SideEffect | OpKind::Version => None,
+        }
+    }
+
+    /// The event with which a wait gets its signal or update next, and the wait: of one name, the
+    /// oldest of each.
+    pub(super) fn next_match(&self) -> Option<(u64, EventKind)> {
+        let pairs = self.waits.iter().filter_map(|(channel, waits)| {
+            let received = *self.buffered.get(channel)?.front()?;
+            Some((*waits.front()?, received, channel.kind))
+        });
+        let (wait, received, kind) = pairs.min()?;
+        let applied = match kind {
+            OpKind::Update => EventKind::UpdateApplied(events::UpdateApplied {
+                received,
+                request: self.carried.get(&received)?.0.clone(),
+            }),
+            _ => EventKind::SignalApplied(events::SignalApplied { received }),
+        };
+        Some((wait, applied))
+    }
+
+    /// Whether a signal with this id was received before.
+    pub(super) fn has_request(&self, request: &RequestId) -> bool {
+        self.requests.contains(request)
+    }
+
+    /// The signals and updates that no wait got, in order, as events of the run that continues this
+    /// one.
+    pub(super) fn left_over(&self) -> Vec<(EventKind, Option<Payload>)> {
+        let mut left: Vec<_> = self
+            .buffered
+            .iter()
+            .flat_map(|(channel, received)| received.iter().map(move |seq| (*seq, channel)))
+            .collect();
+        left.sort_unstable();
+        left.into_iter()
+            .filter_map(|(seq, channel)| {
+                let (request, payload) = self.carried.get(&seq)?.clone();
+                let name = channel.name.clone();
+                let kind = match channel.kind {
+                    OpKind::Update => {
+                        EventKind::UpdateAccepted(events::UpdateAccepted { name, request })
+                    }
+                    _ => EventKind::SignalReceived(events::SignalReceived { name, request }),
+                };
+                Some((kind, payload))
+            })
+            .collect()
+    }
+
+    /// Adds the next event, and says which operation got its outcome by it.
+    ///
+    /// # Errors
+    /// `Corrupt` when it cannot follow what is there.
+    pub fn apply(&mut self, event: &Event) -> Result<Option<(u64, Outcome)>> {
+        if self.closed {
+            return Err(corrupt(event, "comes after the end of its run"));
+        }
+        if event.seq != self.length + 1 {
+            let expected = self.length + 1;
+            return Err(corrupt(event, &format!("is not number {expected}")));
+        }
+        let outcome = match &event.kind {
+            EventKind::Started(started) => {
+                self.started = Some((started.clone(), event.payload.clone()));
+                None
+            }
+            EventKind::CancelRequested(request) => {
+                self.cancel.get_or_insert_with(|| request.reason.clone());
+                None
+            }
+            EventKind::SignalReceived(signal) => {
+                let carried = (signal.request.clone(), event.payload.clone());
+                self.carried.insert(event.seq, carried);
+                self.requests.insert(signal.request.clone());
+                self.receive(OpKind::Signal, &signal.name, event.seq);
+                None
+            }
+            EventKind::UpdateAccepted(update) => {
+                let carried = (update.request.clone(), event.payload.clone());
+                self.carried.insert(event.seq, carried);
+                self.requests.insert(update.request.clone());
+                self.receive(OpKind::Update, &update.name, event.seq);
+                None
+            }
+            EventKind::UpdateCompleted(_) | EventKind::UpdateRejected(_) => None,
+            EventKind::Completed(_)
+            | EventKind::Failed(_)
+            | EventKind::Cancelled(_)
+            | EventKind::Terminated(_)
+            | EventKind::TimedOut(_)
+            | EventKind::ContinuedAsNew(_) => {
+                self.closed = true;
+                self.open.clear();
+                None
+            }
+            EventKind::Unknown { name, .. } => {
+                let message = format!("of kind {name} was written by a later version");
+                return Err(corrupt(event, &message));
+            }
+            _ => self.apply_to_operation(event)?,
+        };
+        self.length = event.seq;
+        self.at = Some(event.at);
+        Ok(outcome)
+    }
+
+    fn receive(&mut self, kind: OpKind, name: &TypeName, seq: u64) {
+        let name = name.clone();
+        let channel = self.buffered.entry(Channel { kind, name });
+        channel.or_default().push_back(seq);
+    }
+
+    fn apply_to_operation(&mut self, event: &Event) -> Result<Option<(u64, Outcome)>> {
+        let step = event
+            .step
+            .ok_or_else(|| corrupt(event, "names no operation"))?;
+        if let Some((kind, name)) = opens(&event.kind) {
+            if self.ops.contains_key(&step) {
+                return Err(corrupt(event, "opens an operation a second time"));
+            }
+            self.open_operation(step, kind, name.as_ref(), &event.kind);
+        }
+        let Some(outcome) = self.outcome(event) else {
+            return Ok(None);
+        };
+        let Some(op) = self.ops.get_mut(&step).filter(|op| !op.ended) else {
+            return Err(corrupt(event, "ends an operation that is not open"));
+        };
+        op.ended = true;
+        op.due_at = Timestamp::NEVER;
+        self.open.remove(&step);
+        if let Some(name) = op.name.clone() {
+            let channel = Channel {
+                kind: op.kind,
+                name,
+            };
+            if let Some(waits) = self.waits.get_mut(&channel) {
+                waits.retain(|wait| *wait != step);
+            }
+        }
+        Ok(Some((step, outcome)))
+    }
+
+    fn open_operation(
+        &mut self,
+        step: u64,
+        kind: OpKind,
+        name: Option<&TypeName>,
+        event: &EventKind,
+    ) {
+        let mut op = Op {
+            kind,
+            name: name.cloned(),
+            due_at: Timestamp::NEVER,
+            ended: false,
+            child: None,
+        };
+        match event {
+            EventKind::TimerScheduled(timer) => op.due_at = timer.due_at,
+            EventKind::ChildStarted(child) => {
+                op.child = Some((child.workflow.clone(), child.run.clone()));
+            }
+            EventKind::SignalWaitOpened(_) | EventKind::UpdateWaitOpened(_) => {
+                if let Some(name) = name.cloned() {
+                    let waits = self.waits.entry(Channel { kind, name });
+                    waits.or_default().push_back(step);
+                }
+            }
+            EventKind::VersionMarked(marked) => {
+                self.versions
+                    .insert(marked.change.clone(), (step, marked.version));
+            }
+            _ => {}
+        }
+        self.ops.insert(step, op);
+        self.open.insert(step);
+    }
+
+    /// What was received as event `received`, for the wait that gets it.
+    fn hand_over(&mut self, received: u64) -> Option<Payload> {
+        for waiting in self.buffered.values_mut() {
+            waiting.retain(|seq| *seq != received);
+        }
+        let carried = self.carried.remove(&received);
+        carried.and_then(|(_, payload)| payload)
+    }
+
+    /// The outcome that an event gives to its operation.
+    fn outcome(&mut self, event: &Event) -> Option<Outcome> {
+        let value = || Ok(event.payload.clone());
+        match &event.kind {
+            EventKind::ActivityCompleted(_)
+            | EventKind::StepCompleted(_)
+            | EventKind::SideEffectRecorded(_)
+            | EventKind::TimerFired(_)
+            | EventKind::ChildCompleted(_)
+            | EventKind::VersionMarked(_) => Some(value()),
+            EventKind::ActivityFailed(failed) => Some(Err(failed.failure.clone())),
+            EventKind::StepFailed(failed) => Some(Err(failed.failure.clone())),
+            EventKind::ActivityTimedOut(timed_out) => {
+                let message = format!("the activity exceeded its {}", timed_out.expired.as_str());
+                Some(Err(Failure::new(message).of_kind(Failure::TIMED_OUT)))
+            }
+            EventKind::ChildFailed(failed)
+            | EventKind::ChildCancelled(failed)
+            | EventKind::ChildTerminated(failed) => Some(Err(failed.failure.clone())),
+            EventKind::ActivityCancelled(_)
+            | EventKind::TimerCancelled(_)
+            | EventKind::SignalWaitCancelled(_)
+            | EventKind::UpdateWaitCancelled(_) => {
+                let reason = self
+                    .cancel
+                    .clone()
+                    .unwrap_or_else(|| "no longer wanted".to_owned());
+                Some(Err(Failure::new(reason).of_kind(Failure::CANCELLED)))
+            }
+            EventKind::SignalApplied(applied) => Some(Ok(self.hand_over(applied.received))),
+            EventKind::UpdateApplied(applied) => Some(Ok(self.hand_over(applied.received))),
+            _ => None,
+        }
+    }
+}
+
+/// The operation that an event opens, if it does.
+pub(crate) fn opens(kind: &EventKind) -> Option<(OpKind, Option<TypeName>)> {
+    Some(match kind {
+        EventKind::ActivityScheduled(activity) => (OpKind::Activity, Some(activity.name.clone())),
+        EventKind::TimerScheduled(_) => (OpKind::Timer, None),
+        EventKind::SignalWaitOpened(wait) => (OpKind::Signal, Some(wait.name.clone())),
+        EventKind::UpdateWaitOpened(wait) => (OpKind::Update, Some(wait.name.clone())),
+        EventKind::ChildStarted(child) => (OpKind::Child, Some(child.name.clone())),
+        EventKind::StepCompleted(step) => (OpKind::Step, Some(step.name.clone())),
+        EventKind::StepFailed(step) => (OpKind::Step, Some(step.name.clone())),
+        EventKind::SideEffectRecorded(noted) => (OpKind::SideEffect, Some(noted.name.clone())),
+        EventKind::VersionMarked(marked) => (OpKind::Version, Some(marked.change.clone())),
+        _ => return None,
+    })
+}
+
+fn corrupt(event: &Event, what: &str) -> Error {
+    Error::corrupt(format!(
+        "event {} ({}) {what}",
+        event.seq,
+        event.kind.name()
+    ))
+}
+
+impl Op {
+    /// The event with which the run no longer wants it.
+    pub(super) fn dropped_as(&self, why: &str) -> EventKind {
+        let nothing = events::Nothing {};
+        match self.kind {
+            OpKind::Activity => EventKind::ActivityCancelled(nothing),
+            OpKind::Timer => EventKind::TimerCancelled(nothing),
+            OpKind::Signal => EventKind::SignalWaitCancelled(nothing),
+            OpKind::Update => EventKind::UpdateWaitCancelled(nothing),
+            OpKind::Child => EventKind::ChildCancelled(events::Failed {
+                failure: Failure::new(why).of_kind(Failure::CANCELLED),
+            }),
+            OpKind::Step | OpKind::SideEffect | OpKind::Version => {
+                unreachable!("it has its outcome from the start, so it is never open")
+            }
+        }
+    }
+}

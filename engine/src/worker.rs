@@ -1,0 +1,215 @@
+//! The worker: claims tasks of one queue, runs their code, and commits what follows.
+
+mod attempt;
+mod cache;
+mod leases;
+mod live;
+mod poll;
+mod registry;
+#[cfg(test)]
+mod tests;
+mod turn;
+mod upkeep;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use crate::committer::locked;
+use crate::engine::Core;
+use crate::flow::{Activity, Context, Workflow};
+use crate::model::{Failure, Namespace, Queue, TaskKind};
+use cache::Cache;
+use leases::Leases;
+use registry::Registry;
+
+pub use attempt::Attempt;
+
+/// How long a task is leased. A worker renews at a third of it, so two renewals may fail.
+const LEASE: Duration = Duration::from_mins(1);
+/// How many turns are under way at a time: they mostly wait for commits, and more of them fill
+/// larger batches.
+const TURNS: u32 = 256;
+/// How many activities are under way at a time.
+const ACTIVITIES: u32 = 64;
+/// How many runs stay in memory between their turns, so that a turn costs what is new and not the
+/// whole history.
+const CACHED_RUNS: usize = 1000;
+
+/// A worker to be: what it can do, and how much at a time.
+#[must_use]
+pub struct WorkerBuilder {
+    core: Arc<Core>,
+    namespace: Namespace,
+    queue: Queue,
+    registry: Registry,
+    lease: Duration,
+    turns: u32,
+    activities: u32,
+    cached_runs: usize,
+}
+
+impl WorkerBuilder {
+    pub(crate) fn new(core: Arc<Core>, namespace: Namespace, queue: Queue) -> Self {
+        Self {
+            core,
+            namespace,
+            queue,
+            registry: Registry::default(),
+            lease: LEASE,
+            turns: TURNS,
+            activities: ACTIVITIES,
+            cached_runs: CACHED_RUNS,
+        }
+    }
+
+    /// The code of `workflow`.
+    pub fn workflow<I, O, F, R>(mut self, workflow: Workflow<I, O>, code: F) -> Self
+    where
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + 'static,
+        F: Fn(Context, I) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<O, Failure>> + Send + 'static,
+    {
+        self.registry.workflow(workflow, code);
+        self
+    }
+
+    /// The code of `activity`. It may do anything; it is dropped where it stands when its lease is
+    /// lost or its time is over.
+    pub fn activity<I, O, F, R>(mut self, activity: Activity<I, O>, code: F) -> Self
+    where
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + 'static,
+        F: Fn(Attempt, I) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<O, Failure>> + Send + 'static,
+    {
+        self.registry.activity(activity, code);
+        self
+    }
+
+    /// How long a task is leased; it is renewed at a third of it. Default: 60 s. A worker that dies
+    /// is noticed by its heartbeat; the lease is what bounds a worker that lives and is stuck.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// How many turns of workflows are under way at a time, at least one. Default: 256.
+    pub fn turns(mut self, turns: u32) -> Self {
+        self.turns = turns.max(1);
+        self
+    }
+
+    /// How many activities are under way at a time; none with 0. Default: 64.
+    pub fn activities(mut self, activities: u32) -> Self {
+        self.activities = activities;
+        self
+    }
+
+    /// How many runs stay in memory between their turns. Default: 1000.
+    pub fn cached_runs(mut self, runs: usize) -> Self {
+        self.cached_runs = runs;
+        self
+    }
+
+    /// Begins to work.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
+    pub fn start(self) -> Worker {
+        let shop = Arc::new(Shop {
+            core: self.core,
+            namespace: self.namespace,
+            queue: self.queue,
+            registry: self.registry,
+            lease: self.lease,
+            cache: Cache::new(self.cached_runs),
+            leases: Leases::default(),
+            turns: Arc::new(Semaphore::new(self.turns as usize)),
+            activities: Arc::new(Semaphore::new(self.activities as usize)),
+            work: Mutex::new(JoinSet::new()),
+            closing: watch::Sender::new(false),
+        });
+        shop.core.join(&shop);
+        let mut loops = JoinSet::new();
+        loops.spawn(Arc::clone(&shop).poll(TaskKind::Workflow));
+        loops.spawn(Arc::clone(&shop).poll(TaskKind::Activity));
+        loops.spawn(Arc::clone(&shop).renew());
+        loops.spawn(Arc::clone(&shop).upkeep());
+        Worker {
+            shop,
+            loops,
+            slots: (self.turns, self.activities),
+        }
+    }
+}
+
+/// A worker at work. Dropped, it stops where it stands, as if its process had died: its tasks are
+/// taken back by others when their leases end. [`shutdown`](Self::shutdown) is the way to end it.
+pub struct Worker {
+    shop: Arc<Shop>,
+    loops: JoinSet<()>,
+    slots: (u32, u32),
+}
+
+impl Worker {
+    /// Claims nothing more, waits at most `grace` for what is under way, and gives the rest back to
+    /// its queue at once. Whether all was done in time.
+    ///
+    /// # Cancel safety
+    /// Dropped, it leaves the worker stopped as by a drop.
+    pub async fn shutdown(mut self, grace: Duration) -> bool {
+        self.shop.closing.send_replace(true);
+        let all_idle = async {
+            let (turns, activities) = self.slots;
+            _ = self.shop.turns.acquire_many(turns).await;
+            _ = self.shop.activities.acquire_many(activities).await;
+        };
+        let is_done = tokio::time::timeout(grace, all_idle).await.is_ok();
+        self.shop.give_all_back().await;
+        self.loops.shutdown().await;
+        is_done
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // What is under way holds the shop, so the shop's own drop would never come.
+        locked(&self.shop.work).abort_all();
+        self.loops.abort_all();
+    }
+}
+
+/// What all tasks of a worker share.
+pub(crate) struct Shop {
+    core: Arc<Core>,
+    namespace: Namespace,
+    queue: Queue,
+    registry: Registry,
+    lease: Duration,
+    cache: Cache,
+    leases: Leases,
+    turns: Arc<Semaphore>,
+    activities: Arc<Semaphore>,
+    /// Turns and attempts under way.
+    work: Mutex<JoinSet<()>>,
+    closing: watch::Sender<bool>,
+}
+
+impl Shop {
+    /// Runs `work` as one of the worker's own, which end with it.
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut set = locked(&self.work);
+        while set.try_join_next().is_some() {}
+        set.spawn(work);
+    }
+
+    fn is_closing(&self) -> bool {
+        *self.closing.borrow()
+    }
+}

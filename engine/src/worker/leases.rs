@@ -1,0 +1,243 @@
+//! The leases of a worker: who still holds what.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use super::Shop;
+use crate::committer::locked;
+use crate::model::{OwnerId, TaskId, TaskKind};
+use crate::signals::Signal;
+use crate::store::{Held, Holder, PutBack, PutBackHow, Renewal, RenewalItem, Write};
+use coord_core::signals::Detail;
+
+/// How many renewals there are in the time of a lease: two may fail in a row.
+const RENEWALS: u32 = 3;
+
+/// Every lease of this worker whose task is under way.
+#[derive(Default)]
+pub(super) struct Leases(Mutex<HashMap<TaskId, Entry>>);
+
+struct Entry {
+    kind: TaskKind,
+    epoch: u64,
+    owner: OwnerId,
+    news: watch::Sender<News>,
+}
+
+/// What is known of a lease.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct News {
+    /// Somebody else may have the task by now.
+    pub(super) is_lost: bool,
+    /// How many messages the run was ever sent.
+    pub(super) inbox_seq: u64,
+    /// Until when it holds by our own clock.
+    until: Instant,
+}
+
+/// A lease under way. Dropped, it is no longer renewed.
+pub(super) struct LeaseGuard<'a> {
+    leases: &'a Leases,
+    pub(super) held: Held,
+    pub(super) news: watch::Receiver<News>,
+}
+
+impl Leases {
+    /// Keeps a lease renewed whose claim was sent at `sent`.
+    pub(super) fn hold(
+        &self,
+        kind: TaskKind,
+        (task, epoch): (&TaskId, u64),
+        owner: &OwnerId,
+        (sent, ttl): (Instant, Duration),
+    ) -> LeaseGuard<'_> {
+        let news = watch::Sender::new(News {
+            is_lost: false,
+            inbox_seq: 0,
+            until: sent + ttl,
+        });
+        let receiver = news.subscribe();
+        let entry = Entry {
+            kind,
+            epoch,
+            owner: owner.clone(),
+            news,
+        };
+        locked(&self.0).insert(task.clone(), entry);
+        LeaseGuard {
+            leases: self,
+            held: Held {
+                task: task.clone(),
+                epoch,
+                holder: Holder::Owner(owner.clone()),
+            },
+            news: receiver,
+        }
+    }
+
+    fn items(&self) -> HashMap<OwnerId, Vec<RenewalItem>> {
+        let mut items: HashMap<_, Vec<_>> = HashMap::new();
+        for (task, entry) in &*locked(&self.0) {
+            let item = RenewalItem {
+                task: task.clone(),
+                epoch: entry.epoch,
+                beat: None,
+            };
+            items.entry(entry.owner.clone()).or_default().push(item);
+        }
+        items
+    }
+
+    fn tell(&self, task: &TaskId, epoch: u64, change: impl FnOnce(&mut News)) {
+        let leases = locked(&self.0);
+        if let Some(entry) = leases.get(task).filter(|entry| entry.epoch == epoch) {
+            entry.news.send_if_modified(|news| {
+                let before = *news;
+                change(news);
+                *news != before
+            });
+        }
+    }
+
+    /// Tells the holders of every lease that is not of `owner` that it is lost.
+    fn lose_but_of(&self, owner: &OwnerId) {
+        for entry in locked(&self.0)
+            .values()
+            .filter(|entry| entry.owner != *owner)
+        {
+            entry.news.send_modify(|news| news.is_lost = true);
+        }
+    }
+
+    /// All that is held, and no longer.
+    fn drain(&self) -> Vec<(TaskKind, Held)> {
+        let drained = std::mem::take(&mut *locked(&self.0));
+        let held = drained.into_iter().map(|(task, entry)| {
+            let holder = Holder::Owner(entry.owner);
+            (
+                entry.kind,
+                Held {
+                    task,
+                    epoch: entry.epoch,
+                    holder,
+                },
+            )
+        });
+        held.collect()
+    }
+}
+
+impl LeaseGuard<'_> {
+    /// Returns when the lease is lost; never before.
+    pub(super) async fn lost(&self) {
+        let mut news = self.news.clone();
+        // An error means that the entry is gone: the worker gives everything back.
+        _ = news.wait_for(|news| news.is_lost).await;
+    }
+}
+
+impl Drop for LeaseGuard<'_> {
+    fn drop(&mut self) {
+        let mut leases = locked(&self.leases.0);
+        if leases
+            .get(&self.held.task)
+            .is_some_and(|entry| entry.epoch == self.held.epoch)
+        {
+            leases.remove(&self.held.task);
+        }
+    }
+}
+
+impl Shop {
+    /// Renews all leases at a third of their time, as long as the worker lives.
+    pub(super) async fn renew(self: Arc<Self>) {
+        let mut ticks = tokio::time::interval(self.lease / RENEWALS);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut incarnation = self.core.watch_owner();
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                // It ends with the engine, and that outlives its workers.
+                Ok(()) = incarnation.changed() => {
+                    self.leases.lose_but_of(&self.core.owner());
+                    continue;
+                }
+            }
+            for (owner, items) in self.leases.items() {
+                self.renew_items(owner, items).await;
+            }
+        }
+    }
+
+    async fn renew_items(&self, owner: OwnerId, items: Vec<RenewalItem>) {
+        let renewal = Renewal {
+            owner,
+            ttl: self.lease,
+            items,
+        };
+        let sent = Instant::now();
+        // A call that hangs must not keep the leases from ending by our own clock.
+        let answer = tokio::time::timeout(self.lease / RENEWALS, self.core.store.renew(&renewal));
+        match answer.await {
+            Ok(Ok(renewed)) => {
+                self.core.clock.observe(renewed.now, sent);
+                for (item, held) in renewal.items.iter().zip(renewed.items) {
+                    self.leases.tell(&item.task, item.epoch, |news| match held {
+                        Some(held) => {
+                            news.until = sent + self.lease;
+                            news.inbox_seq = news.inbox_seq.max(held.inbox_seq);
+                        }
+                        None => news.is_lost = true,
+                    });
+                }
+            }
+            Ok(Err(error)) => {
+                Signal::StoreFailed {
+                    error: Detail::error(&error),
+                }
+                .emit();
+                self.lose_what_has_ended(&renewal.items);
+            }
+            Err(_) => {
+                let error = Detail::new("renewing leases: no answer in a third of their time");
+                Signal::StoreFailed { error }.emit();
+                self.lose_what_has_ended(&renewal.items);
+            }
+        }
+    }
+
+    fn lose_what_has_ended(&self, items: &[RenewalItem]) {
+        for item in items {
+            self.leases.tell(&item.task, item.epoch, |news| {
+                news.is_lost |= news.until <= Instant::now();
+            });
+        }
+    }
+
+    /// Ends all that is under way, and gives it back to the queue as if it had not been claimed.
+    pub(super) async fn give_all_back(&self) {
+        // Before the end of who holds them: that ends the leases as well.
+        let held = self.leases.drain();
+        let mut work = std::mem::take(&mut *locked(&self.work));
+        work.shutdown().await;
+        for (kind, held) in held {
+            let put_back = PutBack {
+                held,
+                how: PutBackHow::Untouched,
+            };
+            if let Err(error) = self.core.commit(Write::PutBack(put_back)).await {
+                // Its lease ends by itself.
+                Signal::StoreFailed {
+                    error: Detail::error(&error),
+                }
+                .emit();
+                return;
+            }
+            self.core.wake.tasks(kind);
+        }
+    }
+}

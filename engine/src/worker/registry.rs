@@ -1,0 +1,68 @@
+//! What a worker can do, by name.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::attempt::Attempt;
+use crate::flow::{Activity, Context, Function, Running, Workflow, decode, encode};
+use crate::model::{Failure, Payload, TaskKind, TypeName};
+
+/// An activity function, without its types.
+pub(super) type ActivityFunction = dyn Fn(Attempt, Option<Payload>) -> Running + Send + Sync;
+
+/// Functions by name.
+#[derive(Default)]
+pub(super) struct Registry {
+    workflows: HashMap<TypeName, Arc<Function>>,
+    activities: HashMap<TypeName, Arc<ActivityFunction>>,
+}
+
+impl Registry {
+    pub(super) fn workflow<I, O, F, R>(&mut self, workflow: Workflow<I, O>, code: F)
+    where
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + 'static,
+        F: Fn(Context, I) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<O, Failure>> + Send + 'static,
+    {
+        let code = Arc::new(code);
+        let function = move |context: Context, input: Option<Payload>| -> Running {
+            let code = Arc::clone(&code);
+            Box::pin(async move { encode(&code(context, decode(input.as_ref())?).await?) })
+        };
+        self.workflows.insert(workflow.name(), Arc::new(function));
+    }
+
+    pub(super) fn activity<I, O, F, R>(&mut self, activity: Activity<I, O>, code: F)
+    where
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + 'static,
+        F: Fn(Attempt, I) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<O, Failure>> + Send + 'static,
+    {
+        let code = Arc::new(code);
+        let function = move |attempt: Attempt, input: Option<Payload>| -> Running {
+            let code = Arc::clone(&code);
+            Box::pin(async move { encode(&code(attempt, decode(input.as_ref())?).await?) })
+        };
+        self.activities.insert(activity.name(), Arc::new(function));
+    }
+
+    pub(super) fn workflow_named(&self, name: &TypeName) -> Option<&Arc<Function>> {
+        self.workflows.get(name)
+    }
+
+    pub(super) fn activity_named(&self, name: &TypeName) -> Option<&Arc<ActivityFunction>> {
+        self.activities.get(name)
+    }
+
+    pub(super) fn names(&self, kind: TaskKind) -> Vec<TypeName> {
+        match kind {
+            TaskKind::Workflow => self.workflows.keys().cloned().collect(),
+            TaskKind::Activity => self.activities.keys().cloned().collect(),
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! A turn: replay, go on, commit.
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use coord_core::signals::Detail;
+use coord_core::{Error, ErrorKind, Result};
+use tokio::time::Instant;
+
+use super::Shop;
+use super::leases::LeaseGuard;
+use super::live::{Live, Stand, Trouble};
+use crate::flow::Problem;
+use crate::model::{
+    Closed, Due, Event, Failure, Payload, Record, Run, RunId, Task, TaskId, TaskKind, TypeName,
+};
+use crate::signals::{Signal, TurnFault};
+use crate::store::{
+    Append, BlockedReason, ClaimedTask, Fence, Lease, Load, LoadedRun, Outcome, PutBack,
+    PutBackHow, Then, Turn, Write,
+};
+use crate::transition::Identity;
+
+/// How many events are read at a time.
+const PAGE: u32 = 10_000;
+/// The longest wait before a turn that failed is tried again.
+const LONGEST_BACKOFF: Duration = Duration::from_mins(1);
+
+impl Shop {
+    /// Takes the turn that was claimed by the request sent at `sent`.
+    pub(super) async fn turn(self: Arc<Self>, claimed: ClaimedTask, sent: Instant) {
+        let task = claimed.task;
+        let owner = self.core.owner();
+        let lease = (sent, self.lease);
+        let lease = self
+            .leases
+            .hold(TaskKind::Workflow, (&task.id, task.epoch), &owner, lease);
+        let ended = match self.live(&task).await {
+            Ok(live) => self.go_on(live, &lease).await,
+            Err(trouble) => Err(trouble),
+        };
+        if let Err(trouble) = ended {
+            self.give_up(&task.run, task.attempt, &lease, trouble).await;
+        }
+        Signal::Turn {
+            elapsed_ms: sent.elapsed(),
+        }
+        .emit();
+    }
+
+    /// The run of `task`, as far as its history goes, with the messages that wait.
+    async fn live(&self, task: &Task) -> Result<Box<Live>, Trouble> {
+        let cached = self.cache.take(&task.run);
+        let known = cached
+            .as_ref()
+            .map_or(0, |live| live.draft.state().length());
+        let (loaded, events) = self.load(&task.run, known).await?;
+        let mut live = match cached {
+            Some(live) if events.is_empty() => live,
+            // Somebody else has gone on with it since.
+            Some(_) => {
+                let (loaded, events) = self.load(&task.run, 0).await?;
+                self.replay(&loaded, &events)?
+            }
+            None => self.replay(&loaded, &events)?,
+        };
+        live.take(loaded.inbox, self.core.clock.now())?;
+        Ok(live)
+    }
+
+    /// Whether this worker has the code of `name`.
+    pub(crate) fn knows(&self, name: &TypeName) -> bool {
+        self.registry.workflow_named(name).is_some()
+    }
+
+    /// What the code of `run` says to `query` after its last event; `None` when it does not answer
+    /// it.
+    pub(crate) async fn answer(
+        &self,
+        run: &Run,
+        query: &TypeName,
+        input: &Payload,
+    ) -> Result<Option<Result<Payload, Failure>>> {
+        let (loaded, events) = self.load(&run.run, 0).await?;
+        let live = self
+            .replay(&loaded, &events)
+            .map_err(|trouble| match trouble {
+                Trouble::Failed(error) => error,
+                Trouble::Problem(problem) => Error::corrupt(problem.to_string()),
+                Trouble::Lost | Trouble::Stale => Error::corrupt("a replay writes nothing"),
+            })?;
+        Ok(live.code().answer(query, Some(input)))
+    }
+
+    fn replay(&self, loaded: &LoadedRun, events: &[Event]) -> Result<Box<Live>, Trouble> {
+        let run = &loaded.run;
+        let unknown = || Error::invalid(format!("this worker does not know {}", run.name));
+        let function = self
+            .registry
+            .workflow_named(&run.name)
+            .ok_or_else(unknown)?;
+        let identity = Identity {
+            namespace: run.namespace.clone(),
+            workflow: run.workflow.clone(),
+            run: run.run.clone(),
+        };
+        let drained = loaded
+            .inbox
+            .first()
+            .map_or(run.inbox_seq, |first| first.seq - 1);
+        let ids = Arc::clone(&self.core.ids);
+        let at = (drained, self.core.clock.now());
+        Live::replay(identity, ids, events, &**function, at).map(Box::new)
+    }
+
+    async fn load(&self, run: &RunId, after: u64) -> Result<(LoadedRun, Vec<Event>)> {
+        let mut records: Vec<Record> = Vec::new();
+        loop {
+            let after = records.last().map_or(after, |record| record.seq);
+            let wanted = Load {
+                run: run.clone(),
+                after,
+                limit: PAGE,
+            };
+            let sent = Instant::now();
+            let mut loaded = self.core.store.load(&[wanted]).await?;
+            self.core.clock.observe(loaded.now, sent);
+            let gone = || Error::corrupt(format!("run {run} has a task and no row"));
+            let mut run = loaded.runs.pop().flatten().ok_or_else(gone)?;
+            let page = std::mem::take(&mut run.events);
+            let is_last = page.len() < PAGE as usize;
+            records.extend(page);
+            if is_last {
+                let events = records.into_iter().map(Event::from_record);
+                return Ok((run, events.collect::<Result<_>>()?));
+            }
+        }
+    }
+
+    /// Goes on with a run under its workflow task until it waits or ends, and commits.
+    async fn go_on(
+        self: &Arc<Self>,
+        mut live: Box<Live>,
+        lease: &LeaseGuard<'_>,
+    ) -> Result<(), Trouble> {
+        let fence = Fence::Task(lease.held.clone());
+        loop {
+            match self.run_on(&mut live).await? {
+                Stand::Waits | Stand::Ended => return self.end_turn(live, fence, lease).await,
+                Stand::Works if !live.draft.is_pending() => {
+                    self.wait_for_step(&mut live, lease).await?;
+                }
+                Stand::Works | Stand::WantsCommit => self.commit_part(&mut live, lease).await?,
+            }
+        }
+    }
+
+    /// Goes on with a run from the result of one of its activities, which it has heard: result and
+    /// what follows from it are one commit, under the lease of the activity.
+    ///
+    /// # Errors
+    /// Those of the first commit. What goes wrong after it is dealt with.
+    pub(super) async fn go_on_from(
+        self: &Arc<Self>,
+        mut live: Box<Live>,
+        activity: &LeaseGuard<'_>,
+    ) -> Result<(), Trouble> {
+        let fence = Fence::Activity(activity.held.clone());
+        match self.run_on(&mut live).await? {
+            Stand::Waits | Stand::Ended => self.end_turn(live, fence, activity).await,
+            Stand::Works | Stand::WantsCommit => {
+                let run = live.draft.identity().run.clone();
+                let lease = self.take_task(&mut live, activity).await?;
+                if let Err(trouble) = self.go_on(live, &lease).await {
+                    self.give_up(&run, 1, &lease, trouble).await;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    async fn run_on(&self, live: &mut Live) -> Result<Stand, Trouble> {
+        let now = self.core.clock.now();
+        std::future::poll_fn(|cx| Poll::Ready(live.run_on(cx.waker(), now))).await
+    }
+
+    /// Waits until a local step has gone on, a timer is due, or there is news for the run.
+    async fn wait_for_step(&self, live: &mut Live, lease: &LeaseGuard<'_>) -> Result<(), Trouble> {
+        let (drained, clock) = (live.draft.drained(), &self.core.clock);
+        let due = live
+            .draft
+            .state()
+            .next_due()
+            .map(|due| due.since(clock.now()));
+        let mut news = lease.news.clone();
+        let moved = std::future::poll_fn(|cx| match live.run_on(cx.waker(), clock.now()) {
+            Ok(Stand::Works) if !live.draft.is_pending() => Poll::Pending,
+            other => Poll::Ready(other.map(drop)),
+        });
+        tokio::select! {
+            moved = moved => return moved,
+            () = tokio::time::sleep(due.unwrap_or(Duration::MAX)), if due.is_some() => {
+                return live.take(Vec::new(), clock.now());
+            }
+            changed = news.wait_for(|news| news.is_lost || news.inbox_seq > drained) => {
+                if changed.map_or(true, |news| news.is_lost) {
+                    return Err(Trouble::Lost);
+                }
+            }
+        }
+        let known = live.draft.state().length();
+        let (loaded, _) = self.load(&live.draft.identity().run.clone(), known).await?;
+        live.take(loaded.inbox, clock.now())
+    }
+
+    /// Commits what was decided so far, under a task that stays leased.
+    async fn commit_part(
+        self: &Arc<Self>,
+        live: &mut Live,
+        lease: &LeaseGuard<'_>,
+    ) -> Result<(), Trouble> {
+        let held = lease.held.clone();
+        let (write, eager) = if live.draft.is_events_only() {
+            let (run, records) = (live.draft.identity().run.clone(), live.draft.cut_events()?);
+            (Write::Append(Append { held, run, records }), Vec::new())
+        } else {
+            let mut turn = live.draft.cut(Fence::Task(held), Some(Then::Keep))?;
+            let eager = self.lease_eagerly(live, &mut turn);
+            (Write::Turn(Box::new(turn)), eager)
+        };
+        let sent = Instant::now();
+        match self.commit_held(write, lease).await? {
+            Outcome::Done { .. } => {
+                self.begin_eagerly(eager, sent);
+                Ok(())
+            }
+            _ => Err(Trouble::Lost),
+        }
+    }
+
+    /// Commits the result of an activity with what follows from it, and takes the run's workflow
+    /// task to go on with a local step.
+    async fn take_task<'a>(
+        self: &'a Arc<Self>,
+        live: &mut Live,
+        activity: &LeaseGuard<'_>,
+    ) -> Result<LeaseGuard<'a>, Trouble> {
+        let (owner, sent) = (self.core.owner(), Instant::now());
+        let lease = Lease {
+            owner: owner.clone(),
+            ttl: self.lease,
+        };
+        let fence = Fence::Activity(activity.held.clone());
+        let mut turn = live.draft.cut(fence, Some(Then::Take(lease)))?;
+        let eager = self.lease_eagerly(live, &mut turn);
+        let task = TaskId::of(&turn.run, 0);
+        match self
+            .commit_held(Write::Turn(Box::new(turn)), activity)
+            .await?
+        {
+            Outcome::Taken { epoch, .. } => {
+                self.begin_eagerly(eager, sent);
+                let until = (sent, self.lease);
+                Ok(self
+                    .leases
+                    .hold(TaskKind::Workflow, (&task, epoch), &owner, until))
+            }
+            Outcome::Stale => Err(Trouble::Stale),
+            _ => Err(Trouble::Lost),
+        }
+    }
+
+    /// Commits the end of a turn; a run that goes on stays in memory.
+    async fn end_turn(
+        self: &Arc<Self>,
+        mut live: Box<Live>,
+        fence: Fence,
+        lease: &LeaseGuard<'_>,
+    ) -> Result<(), Trouble> {
+        let mut turn = live.draft.cut(fence, None)?;
+        let eager = self.lease_eagerly(&mut live, &mut turn);
+        let (run, closed) = (turn.run.clone(), closed(&turn));
+        let sent = Instant::now();
+        match self.commit_held(Write::Turn(Box::new(turn)), lease).await? {
+            Outcome::Done { .. } => {
+                match closed {
+                    Some(closed) => self.core.wake.ended(&run, &closed),
+                    None => self.cache.put(live),
+                }
+                self.begin_eagerly(eager, sent);
+                Ok(())
+            }
+            Outcome::Stale => Err(Trouble::Stale),
+            _ => Err(Trouble::Lost),
+        }
+    }
+
+    /// Commits a write that `lease` entitles to, through outages of the database, as long as the
+    /// lease may hold.
+    pub(super) async fn commit_held(
+        &self,
+        write: Write,
+        lease: &LeaseGuard<'_>,
+    ) -> Result<Outcome> {
+        tokio::select! {
+            biased;
+            outcome = self.core.commit_patiently(write) => outcome,
+            () = lease.lost() => Ok(Outcome::Lost),
+        }
+    }
+
+    async fn give_up(&self, run: &RunId, attempt: u32, lease: &LeaseGuard<'_>, trouble: Trouble) {
+        let error = match &trouble {
+            Trouble::Lost | Trouble::Stale => {
+                let task = Detail::new(&lease.held.task);
+                return Signal::LeaseLost {
+                    kind: TaskKind::Workflow,
+                    task,
+                }
+                .emit();
+            }
+            Trouble::Problem(problem) => problem.to_string(),
+            Trouble::Failed(error) => Detail::error(error).to_string(),
+        };
+        let (run, detail) = (Detail::new(run), Detail::new(&error));
+        let retry = |due| PutBackHow::Retry {
+            due,
+            error: error.clone(),
+            attempt: None,
+        };
+        let how = match trouble {
+            Trouble::Problem(Problem::Diverged { .. }) => {
+                let reason = BlockedReason::Replay;
+                Signal::RunBlocked {
+                    reason,
+                    run,
+                    error: detail,
+                }
+                .emit();
+                PutBackHow::Blocked { reason, error }
+            }
+            Trouble::Problem(problem) => {
+                let fault = match problem {
+                    Problem::Panicked(_) => TurnFault::Panicked,
+                    _ => TurnFault::Foreign,
+                };
+                Signal::TurnFailed {
+                    fault,
+                    run,
+                    error: detail,
+                }
+                .emit();
+                retry(Due::After(backoff(attempt)))
+            }
+            Trouble::Failed(error)
+                if matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Corrupt) =>
+            {
+                let fault = TurnFault::Unreadable;
+                Signal::TurnFailed {
+                    fault,
+                    run,
+                    error: detail,
+                }
+                .emit();
+                retry(Due::After(backoff(attempt)))
+            }
+            // It may have been committed: then the task has another epoch, and this finds it lost.
+            _ => {
+                Signal::StoreFailed { error: detail }.emit();
+                PutBackHow::Untouched
+            }
+        };
+        let held = lease.held.clone();
+        let put_back = Write::PutBack(PutBack { held, how });
+        if let Err(error) = self.commit_held(put_back, lease).await {
+            // Its lease ends by itself.
+            Signal::StoreFailed {
+                error: Detail::error(&error),
+            }
+            .emit();
+        }
+    }
+}
+
+/// The wait before a turn that failed `attempt` times is tried again.
+fn backoff(attempt: u32) -> Duration {
+    let seconds = 1_u64
+        .checked_shl(attempt.saturating_sub(1))
+        .unwrap_or(u64::MAX);
+    Duration::from_secs(seconds).min(LONGEST_BACKOFF)
+}
+
+fn closed(turn: &Turn) -> Option<Closed> {
+    match &turn.then {
+        Then::Close(closing) => Some(closing.closed.clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,320 @@
+//! Databases for tests: each test has one of its own, dropped with it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use coord_core::{Env, Variable};
+#[cfg(feature = "mysql")]
+use coord_engine::store::Mysql;
+#[cfg(feature = "postgres")]
+use coord_engine::store::Postgres;
+use coord_engine::store::{Sqlite, Store};
+use sqlx::Connection;
+
+/// The `PostgreSQL` server on which tests make their databases.
+#[cfg(feature = "postgres")]
+const PG_URL: Variable = Variable {
+    name: "COORD_TEST_PG_URL",
+    default: "postgres://postgres@127.0.0.1:5432",
+    about: "server for tests, without the name of a database",
+};
+
+/// The `MySQL` or `MariaDB` server on which tests make their databases.
+#[cfg(feature = "mysql")]
+const MYSQL_URL: Variable = Variable {
+    name: "COORD_TEST_MYSQL_URL",
+    default: "mysql://root@127.0.0.1:3306",
+    about: "server for tests, without the name of a database",
+};
+
+fn server(variable: &Variable) -> String {
+    let set = Env::process()
+        .text(variable)
+        .expect("readable")
+        .map(str::to_owned);
+    set.unwrap_or_else(|| variable.default.to_owned())
+}
+
+/// A database that goes with its test.
+pub(crate) enum Database {
+    SqliteFile(tempfile::TempDir),
+    SqliteMemory(Sqlite),
+    #[cfg(feature = "testing")]
+    Memory(coord_engine::memory::Memory),
+    #[cfg(feature = "postgres")]
+    Postgres(String),
+    #[cfg(feature = "mysql")]
+    Mysql(String),
+}
+
+/// A transaction that holds locks until it is let go.
+pub(crate) enum Holding {
+    Sqlite(sqlx::SqliteConnection),
+    #[cfg(feature = "postgres")]
+    Postgres(sqlx::PgConnection),
+    #[cfg(feature = "mysql")]
+    Mysql(sqlx::MySqlConnection),
+}
+
+/// Carries out statements one by one.
+macro_rules! run {
+    ($connection:expr, $($sql:expr),+) => {{
+        $(
+            let sql = sqlx::AssertSqlSafe($sql.to_string());
+            let done = sqlx::raw_sql(sql).execute(&mut $connection).await;
+            done.expect("a statement of the test");
+        )+
+    }};
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+fn name() -> String {
+    let ids = coord_engine::model::Ids::random();
+    format!("coord_test_{}", ids.stem())
+}
+
+impl Database {
+    #[allow(clippy::unused_async, reason = "as its siblings")]
+    pub(crate) async fn sqlite_file() -> Self {
+        Self::SqliteFile(tempfile::tempdir().expect("a folder"))
+    }
+
+    #[allow(clippy::unused_async, reason = "as its siblings")]
+    pub(crate) async fn sqlite_memory() -> Self {
+        Self::SqliteMemory(Sqlite::memory())
+    }
+
+    #[cfg(feature = "testing")]
+    #[allow(clippy::unused_async, reason = "as its siblings")]
+    pub(crate) async fn memory() -> Self {
+        Self::Memory(coord_engine::memory::Memory::new())
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn postgres() -> Self {
+        let name = name();
+        let mut connection = pg("postgres").await;
+        run!(
+            connection,
+            format!("CREATE DATABASE {name} TEMPLATE template0")
+        );
+        Self::Postgres(name)
+    }
+
+    #[cfg(feature = "mysql")]
+    pub(crate) async fn mysql() -> Self {
+        let name = name();
+        let mut connection = mysql("").await;
+        run!(connection, format!("CREATE DATABASE {name}"));
+        Self::Mysql(name)
+    }
+
+    /// A store as another process would open it.
+    pub(crate) fn open(&self) -> Arc<dyn Store> {
+        match self {
+            Self::SqliteFile(_) => Arc::new(Sqlite::file(self.path())),
+            Self::SqliteMemory(store) => Arc::new(store.clone()),
+            #[cfg(feature = "testing")]
+            Self::Memory(store) => Arc::new(store.clone()),
+            #[cfg(any(feature = "postgres", feature = "mysql"))]
+            _ => self.open_at(&self.server()),
+        }
+    }
+
+    /// A store that reaches its server at `server`.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub(crate) fn open_at(&self, server: &str) -> Arc<dyn Store> {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(name) => Arc::new(
+                Postgres::connect(&format!("{server}/{name}?sslmode=disable")).expect("a url"),
+            ),
+            #[cfg(feature = "mysql")]
+            Self::Mysql(name) => Arc::new(
+                Mysql::connect(&format!("{server}/{name}?ssl-mode=disabled")).expect("a url"),
+            ),
+            _ => self.open(),
+        }
+    }
+
+    /// Where its server is; empty where there is none.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub(crate) fn server(&self) -> String {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => server(&PG_URL),
+            #[cfg(feature = "mysql")]
+            Self::Mysql(_) => server(&MYSQL_URL),
+            _ => String::new(),
+        }
+    }
+
+    /// The file of one that is a file.
+    pub(crate) fn path(&self) -> PathBuf {
+        match self {
+            Self::SqliteFile(folder) => folder.path().join("engine.db"),
+            _ => PathBuf::new(),
+        }
+    }
+
+    /// Whether it locks rows. `SQLite` locks the whole.
+    pub(crate) fn locks_rows(&self) -> bool {
+        match self {
+            Self::SqliteFile(_) | Self::SqliteMemory(_) => false,
+            #[cfg(feature = "testing")]
+            Self::Memory(_) => false,
+            #[cfg(any(feature = "postgres", feature = "mysql"))]
+            _ => true,
+        }
+    }
+
+    /// How another process finds it; `None` for what lives in this one.
+    pub(crate) fn address(&self) -> Option<String> {
+        match self {
+            Self::SqliteFile(_) => Some(self.path().display().to_string()),
+            Self::SqliteMemory(_) => None,
+            #[cfg(feature = "testing")]
+            Self::Memory(_) => None,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(name) => Some(format!("{}/{name}", self.server())),
+            #[cfg(feature = "mysql")]
+            Self::Mysql(name) => Some(format!("{}/{name}", self.server())),
+        }
+    }
+
+    /// The store at such an address.
+    pub(crate) fn open_address(address: &str) -> Arc<dyn Store> {
+        match address.split_once("://") {
+            #[cfg(feature = "postgres")]
+            Some(("postgres", _)) => Arc::new(Postgres::connect(address).expect("a url")),
+            #[cfg(feature = "mysql")]
+            Some(("mysql", _)) => Arc::new(Mysql::connect(address).expect("a url")),
+            _ => Arc::new(Sqlite::file(address)),
+        }
+    }
+
+    /// An empty one of the same kind.
+    pub(crate) async fn another(&self) -> Self {
+        match self {
+            Self::SqliteFile(_) => Self::sqlite_file().await,
+            Self::SqliteMemory(_) => Self::sqlite_memory().await,
+            #[cfg(feature = "testing")]
+            Self::Memory(_) => Self::memory().await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => Self::postgres().await,
+            #[cfg(feature = "mysql")]
+            Self::Mysql(_) => Self::mysql().await,
+        }
+    }
+
+    /// Changes the schema behind the store's back, where there is a back door.
+    pub(crate) async fn execute(&self, sql: &'static str) -> bool {
+        let Some(holding) = self.hold(sql).await else {
+            return false;
+        };
+        holding.let_go().await;
+        true
+    }
+
+    /// Holds the rows that `update` changes, without changing them for others. `None` where nobody
+    /// else can hold anything.
+    pub(crate) async fn hold(&self, update: &'static str) -> Option<Holding> {
+        Some(match self {
+            Self::SqliteMemory(_) => return None,
+            #[cfg(feature = "testing")]
+            Self::Memory(_) => return None,
+            Self::SqliteFile(_) => {
+                let url = format!("sqlite:{}", self.path().display());
+                let connection = sqlx::SqliteConnection::connect(&url).await;
+                let mut connection = connection.expect("a connection");
+                run!(connection, "BEGIN IMMEDIATE", update);
+                Holding::Sqlite(connection)
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(name) => {
+                let mut connection = pg(name).await;
+                run!(connection, "BEGIN", update);
+                Holding::Postgres(connection)
+            }
+            #[cfg(feature = "mysql")]
+            Self::Mysql(name) => {
+                let mut connection = mysql(name).await;
+                // At the default level a search would lock every row that it looks at.
+                let level = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
+                run!(connection, level, "BEGIN", update);
+                Holding::Mysql(connection)
+            }
+        })
+    }
+}
+
+#[cfg(feature = "postgres")]
+async fn pg(database: &str) -> sqlx::PgConnection {
+    let url = format!("{}/{database}", server(&PG_URL));
+    let connection = sqlx::PgConnection::connect(&url).await;
+    connection.expect("a PostgreSQL server at COORD_TEST_PG_URL")
+}
+
+#[cfg(feature = "mysql")]
+async fn mysql(database: &str) -> sqlx::MySqlConnection {
+    let url = format!("{}/{database}", server(&MYSQL_URL));
+    let connection = sqlx::MySqlConnection::connect(&url).await;
+    connection.expect("a MySQL or MariaDB server at COORD_TEST_MYSQL_URL")
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        #[cfg(any(feature = "postgres", feature = "mysql"))]
+        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(self.go()));
+    }
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+impl Database {
+    async fn go(&self) {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(name) => {
+                let mut connection = pg("postgres").await;
+                run!(connection, format!("DROP DATABASE {name} WITH (FORCE)"));
+            }
+            #[cfg(feature = "mysql")]
+            Self::Mysql(name) => {
+                let mut connection = mysql("").await;
+                run!(connection, format!("DROP DATABASE {name}"));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Reads the clock and commits.
+macro_rules! release {
+    ($connection:expr, $clock:expr) => {{
+        let now = sqlx::query_scalar($clock).fetch_one(&mut $connection).await;
+        run!($connection, "COMMIT");
+        now.expect("the clock")
+    }};
+}
+
+impl Holding {
+    /// Lets go, and says when that was on the database's clock.
+    pub(crate) async fn let_go(self) -> i64 {
+        match self {
+            Self::Sqlite(mut connection) => release!(
+                connection,
+                "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000"
+            ),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(mut connection) => release!(
+                connection,
+                "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+            ),
+            #[cfg(feature = "mysql")]
+            Self::Mysql(mut connection) => release!(
+                connection,
+                "SELECT CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS SIGNED)"
+            ),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Connections that break at the worst moment.
+
+use coord_core::ErrorKind;
+use coord_engine::store::{Outcome, Write};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use crate::stage::{Stage, record};
+
+/// Where a connection breaks: when the client has said one of `words`, after or before the server
+/// hears it.
+#[derive(Clone, Copy)]
+struct Break {
+    words: &'static [&'static [u8]],
+    heard: bool,
+}
+
+/// A way to the server that breaks. It ends with its value.
+struct Way {
+    server: String,
+    _running: JoinSet<()>,
+}
+
+impl Way {
+    /// `None` where there is no server.
+    async fn to(stage: &Stage, at: Break) -> Option<Self> {
+        if !stage.database.locks_rows() {
+            return None;
+        }
+        let server = stage.database.server();
+        let address = server.rsplit('@').next().expect("an address").to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let (scheme, user) = server
+            .strip_suffix(&address)
+            .and_then(|head| head.split_once("://"))
+            .expect("a url");
+        let through = format!("{scheme}://{user}127.0.0.1:{port}");
+        let mut running = JoinSet::new();
+        running.spawn(async move {
+            let mut pairs = JoinSet::new();
+            while let Ok((client, _)) = listener.accept().await {
+                let address = address.clone();
+                pairs.spawn(async move {
+                    if let Ok(server) = TcpStream::connect(address).await {
+                        // Either end may go at any time; that is what this is for.
+                        _ = carry(client, server, at).await;
+                    }
+                });
+            }
+        });
+        Some(Self {
+            server: through,
+            _running: running,
+        })
+    }
+}
+
+async fn carry(mut client: TcpStream, mut server: TcpStream, at: Break) -> std::io::Result<()> {
+    let (mut said, mut answered) = ([0; 65536], [0; 65536]);
+    loop {
+        tokio::select! {
+            count = client.read(&mut said) => {
+                let said = &said[..count?];
+                if said.is_empty() {
+                    return Ok(());
+                }
+                let says = |word: &&[u8]| said.windows(word.len()).any(|window| window == *word);
+                let breaks = at.words.iter().any(says);
+                if !breaks || at.heard {
+                    server.write_all(said).await?;
+                }
+                if breaks {
+                    // The server answers into the void.
+                    drop(client);
+                    _ = server.read(&mut answered).await;
+                    return Ok(());
+                }
+            }
+            count = server.read(&mut answered) => {
+                let count = count?;
+                if count == 0 {
+                    return Ok(());
+                }
+                client.write_all(&answered[..count]).await?;
+            }
+        }
+    }
+}
+
+pub(crate) async fn a_commit_without_an_answer_is_a_timeout(stage: Stage) {
+    let at = Break {
+        // As each of the two protocols frames it.
+        words: &[b"COMMIT\0", b"\x03COMMIT"],
+        heard: true,
+    };
+    let Some(way) = Way::to(&stage, at).await else {
+        return;
+    };
+    let start = stage.new_run("w");
+    let write = Write::Start(Box::new(start.clone()));
+    let far = stage.database.open_at(&way.server);
+
+    let error = far.apply(&[write]).await.expect_err("no answer");
+
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
+    // It happened, and its repetition says so.
+    let created = Outcome::Started {
+        run: start.run.clone(),
+        created: true,
+    };
+    assert_eq!(stage.apply(start.clone()).await, created);
+    assert_eq!(stage.load(&start.run).await.events, [record("Started", 1)]);
+}
+
+pub(crate) async fn a_connection_that_breaks_before_the_commit_leaves_nothing(stage: Stage) {
+    let at = Break {
+        words: &[b"workflow_history"],
+        heard: true,
+    };
+    let Some(way) = Way::to(&stage, at).await else {
+        return;
+    };
+    let start = stage.new_run("w");
+    let write = Write::Start(Box::new(start.clone()));
+    let far = stage.database.open_at(&way.server);
+
+    let error = far.apply(&[write]).await.expect_err("broken");
+
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    // The id is free; whoever held it is gone.
+    stage.start("w").await;
+}
+
+pub(crate) async fn a_server_that_is_not_there_is_unavailable(stage: Stage) {
+    if !stage.database.locks_rows() {
+        return;
+    }
+    let at = Break {
+        words: &[],
+        heard: false,
+    };
+    let gone = Way::to(&stage, at).await.expect("a way").server;
+    let far = stage.database.open_at(&gone);
+
+    let error = far.load(&[]).await.expect_err("nobody there");
+
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+}

@@ -1,0 +1,191 @@
+//! Processes and roles.
+
+use std::time::Duration;
+
+use coord_engine::model::OwnerId;
+use coord_engine::store::{Heartbeat, Incarnation, Registration, Role};
+
+use crate::stage::{LONG, Stage, owner};
+
+const SHORT: Duration = Duration::from_millis(30);
+
+async fn register(stage: &Stage, id: &str, ttl: Duration, alone: bool) {
+    let incarnation = Incarnation {
+        id: owner(id),
+        node: "node".to_owned(),
+        build: None,
+        pid: 1,
+    };
+    let registration = Registration {
+        incarnation,
+        ttl,
+        alone,
+    };
+    stage
+        .store
+        .register(&registration)
+        .await
+        .expect("registered");
+}
+
+fn beat(id: &str) -> Heartbeat {
+    Heartbeat {
+        id: owner(id),
+        ttl: LONG,
+        draining: false,
+        stopped: false,
+    }
+}
+
+pub(crate) async fn a_role_has_one_holder_at_a_time(stage: Stage) {
+    let candidates: Vec<OwnerId> = (0..6).map(|number| owner(&format!("o{number}"))).collect();
+    let elect = async |place: usize| {
+        let store = if place % 2 == 0 {
+            &stage.store
+        } else {
+            &stage.other
+        };
+        let term = store.elect(Role::Recovery, &candidates[place], LONG).await;
+        term.expect("an answer")
+    };
+
+    let terms = crate::writes::join_all((0..6).map(elect).collect()).await;
+
+    let terms: Vec<_> = terms.into_iter().flatten().collect();
+    assert_eq!(terms.len(), 1, "{terms:?}");
+    let again = stage
+        .store
+        .elect(Role::Recovery, &terms[0].holder, LONG)
+        .await;
+    let again = again.expect("an answer").expect("renewed");
+    assert_eq!(
+        (again.number, again.acquired_at),
+        (terms[0].number, terms[0].acquired_at)
+    );
+    // Another role is free.
+    let other = stage
+        .store
+        .elect(Role::Scheduler, &owner("other"), LONG)
+        .await;
+    assert!(other.expect("an answer").is_some());
+}
+
+pub(crate) async fn a_term_number_grows_after_every_gap(stage: Stage) {
+    let elect = async |ttl| {
+        let term = stage.store.elect(Role::Recovery, &owner("a"), ttl).await;
+        term.expect("an answer").expect("elected")
+    };
+    let first = elect(SHORT).await;
+    stage.pass(first.expires_at).await;
+    let second = elect(LONG).await;
+    assert!(second.number > first.number);
+    assert!(second.acquired_at > first.acquired_at);
+
+    stage
+        .store
+        .resign(&first)
+        .await
+        .expect("nothing to give up");
+    let refused = stage.store.elect(Role::Recovery, &owner("b"), LONG).await;
+    assert_eq!(refused.expect("an answer"), None);
+    stage.store.resign(&second).await.expect("given up");
+
+    let third = stage.store.elect(Role::Recovery, &owner("b"), LONG).await;
+    assert!(third.expect("an answer").expect("free").number > second.number);
+}
+
+pub(crate) async fn the_dead_are_buried_only_under_a_term(stage: Stage) {
+    register(&stage, "dead", SHORT, false).await;
+    register(&stage, "alive", LONG, false).await;
+    let past = stage
+        .store
+        .elect(Role::Recovery, &owner("past"), SHORT)
+        .await;
+    let past = past.expect("an answer").expect("elected");
+    tokio::time::sleep(SHORT * 2).await;
+    stage.pass(past.expires_at).await;
+    assert_eq!(stage.store.bury(&past).await.expect("an answer"), []);
+
+    let term = stage.store.elect(Role::Recovery, &owner("now"), LONG).await;
+    let term = term.expect("an answer").expect("elected");
+
+    assert_eq!(
+        stage.store.bury(&term).await.expect("an answer"),
+        [owner("dead")]
+    );
+    assert_eq!(
+        stage
+            .store
+            .heartbeat(&beat("dead"))
+            .await
+            .expect("an answer"),
+        None
+    );
+    assert!(
+        stage
+            .store
+            .heartbeat(&beat("alive"))
+            .await
+            .expect("an answer")
+            .is_some()
+    );
+    assert_eq!(
+        stage
+            .store
+            .heartbeat(&beat("nobody"))
+            .await
+            .expect("an answer"),
+        None
+    );
+}
+
+pub(crate) async fn what_the_dead_had_is_taken_back(stage: Stage) {
+    register(&stage, "a", LONG, false).await;
+    stage.start("w").await;
+    let task = stage.claim_workflow("w").await;
+    assert_eq!(stage.sweep().await.ready, 0, "its owner lives");
+    let draining = Heartbeat {
+        draining: true,
+        ..beat("a")
+    };
+    assert!(
+        stage
+            .store
+            .heartbeat(&draining)
+            .await
+            .expect("an answer")
+            .is_some()
+    );
+    assert_eq!(stage.sweep().await.ready, 0, "it still counts as alive");
+    let stopped = Heartbeat {
+        stopped: true,
+        ..beat("a")
+    };
+    stage.store.heartbeat(&stopped).await.expect("an answer");
+
+    assert_eq!(stage.sweep().await.ready, 1);
+
+    assert!(stage.claim_workflow("w").await.task.epoch > task.task.epoch);
+}
+
+pub(crate) async fn an_incarnation_that_is_alone_buries_all_others(stage: Stage) {
+    register(&stage, "before", LONG, false).await;
+    register(&stage, "now", LONG, true).await;
+
+    assert_eq!(
+        stage
+            .store
+            .heartbeat(&beat("before"))
+            .await
+            .expect("an answer"),
+        None
+    );
+    assert!(
+        stage
+            .store
+            .heartbeat(&beat("now"))
+            .await
+            .expect("an answer")
+            .is_some()
+    );
+}

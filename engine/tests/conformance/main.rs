@@ -1,0 +1,161 @@
+//! The promises of the port, each a test of the name that the port gives it, on every dialect.
+
+mod claims;
+mod crowds;
+mod dialect;
+mod ends;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod faults;
+mod fences;
+mod fleet;
+mod messages;
+mod processes;
+mod reads;
+mod stage;
+mod starts;
+mod writes;
+
+use dialect::Database;
+use stage::Stage;
+
+macro_rules! on_every_dialect {
+    ($($module:ident { $($promise:ident)+ })+) => {
+        on_every_dialect! { @ "sqlite" sqlite_file $($module { $($promise)+ })+ }
+        on_every_dialect! { @ "sqlite" sqlite_memory $($module { $($promise)+ })+ }
+        on_every_dialect! { @ "testing" memory $($module { $($promise)+ })+ }
+        on_every_server! { $($module { $($promise)+ })+ }
+    };
+    (@ $feature:literal $dialect:ident $($module:ident { $($promise:ident)+ })+) => {
+        #[cfg(feature = $feature)]
+        mod $dialect {
+            use super::{Database, Stage};
+            $($(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $promise() {
+                    super::$module::$promise(Stage::new(Database::$dialect().await).await).await;
+                }
+            )+)+
+        }
+    };
+}
+
+macro_rules! on_every_server {
+    ($($module:ident { $($promise:ident)+ })+) => {
+        on_every_dialect! { @ "postgres" postgres $($module { $($promise)+ })+ }
+        on_every_dialect! { @ "mysql" mysql $($module { $($promise)+ })+ }
+    };
+}
+
+on_every_dialect! {
+    writes {
+        a_failed_call_leaves_nothing
+        a_lost_write_does_not_take_its_batch_along
+        a_value_that_the_database_refuses_is_invalid
+        an_append_that_is_repeated_adds_nothing
+        a_run_that_is_set_aside_is_resumed
+        a_failed_attempt_is_kept_and_comes_again
+    }
+    fences {
+        an_expired_lease_writes_nothing
+        a_late_owner_writes_nothing_after_a_takeover
+        an_epoch_never_comes_twice
+        a_lease_is_whole_after_a_lock_wait
+        a_fence_is_judged_after_a_lock_wait
+        an_activity_and_its_run_are_committed_together
+        a_turn_on_top_of_news_is_stale
+    }
+    messages {
+        news_for_a_run_with_a_task_adds_none
+        news_during_a_turn_is_never_forgotten
+        places_in_an_inbox_are_dense_whoever_writes
+        a_continued_run_loses_no_message
+        a_repeated_command_is_carried_out_once
+    }
+    ends {
+        a_closed_run_changes_no_more
+        a_close_reaches_parent_and_children
+        a_child_whose_id_is_taken_is_answered_to_its_parent
+        a_terminated_run_ends_after_what_was_appended
+    }
+    starts {
+        an_id_is_started_once
+        a_name_of_a_lost_turn_is_free_again
+        a_repeated_start_created_its_run
+    }
+    claims {
+        claims_go_by_priority_and_age
+        two_claims_never_share_a_task
+        a_claim_takes_no_more_than_its_limit
+        a_claim_takes_only_what_it_knows
+        a_claim_passes_locked_rows_by
+        an_empty_claim_says_when_to_come_again
+        a_claimed_activity_comes_with_what_scheduled_it
+        a_late_renewal_revives_nothing
+        a_heartbeat_carries_progress_to_the_next_attempt
+        a_task_that_is_taken_back_too_often_is_set_aside
+        an_overdue_activity_is_ended_by_anybody
+        a_task_put_back_untouched_burns_no_attempt
+    }
+    crowds {
+        many_writers_and_claimers_see_no_deadlock
+    }
+    reads {
+        an_event_is_read_as_it_was_written
+        a_list_goes_on_where_its_page_ended
+        a_description_says_why_a_run_stands
+    }
+    fleet {
+        a_role_has_one_holder_at_a_time
+        a_term_number_grows_after_every_gap
+        the_dead_are_buried_only_under_a_term
+        what_the_dead_had_is_taken_back
+        an_incarnation_that_is_alone_buries_all_others
+    }
+    processes {
+        many_processes_migrate_at_once
+        many_processes_claim_and_commit_side_by_side
+        processes_of_their_own_share_the_work
+        a_process_that_is_alone_takes_over_at_once
+    }
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod broken {
+    use super::{Database, Stage, faults};
+
+    macro_rules! on {
+        ($feature:literal $dialect:ident $($promise:ident)+) => {
+            #[cfg(feature = $feature)]
+            mod $dialect {
+                use super::{Database, Stage, faults};
+                $(
+                    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                    async fn $promise() {
+                        let database = Database::$dialect().await;
+                        faults::$promise(Stage::new(database).await).await;
+                    }
+                )+
+            }
+        };
+    }
+
+    macro_rules! on_both {
+        ($($promise:ident)+) => {
+            on! { "postgres" postgres $($promise)+ }
+            on! { "mysql" mysql $($promise)+ }
+        };
+    }
+
+    on_both! {
+        a_commit_without_an_answer_is_a_timeout
+        a_connection_that_breaks_before_the_commit_leaves_nothing
+        a_server_that_is_not_there_is_unavailable
+    }
+}
+
+/// Not a test by itself: what [`processes::processes_of_their_own_share_the_work`] runs as another
+/// process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_of_another_test() {
+    processes::child().await;
+}

@@ -1,0 +1,111 @@
+//! Workers as processes of their own.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use coord_engine::client::Client;
+use coord_engine::flow::Workflow;
+use coord_engine::model::{EventKind, Namespace, Queue};
+use coord_tests::process::{NodeProcess, Program};
+use coord_tests::wait::eventually;
+
+use super::{SOON, Stage, id};
+
+const AUDIT: Workflow<u64, u64> = Workflow::new("records.audit");
+/// How long an activity of the nodes takes.
+const STEP: Duration = Duration::from_millis(50);
+const RECORDS: u64 = 20;
+
+impl Stage {
+    async fn node(&self) -> NodeProcess {
+        let node = Program::at(env!("CARGO_BIN_EXE_engine-node"))
+            .arg(self.path("work.db"))
+            .arg(self.path("effects"))
+            .arg(STEP.as_millis().to_string())
+            .start();
+        let mut node = node.expect("cargo built it");
+        node.line_starting("ready", SOON).await;
+        node
+    }
+
+    /// How often each effect was had.
+    fn effects(&self) -> BTreeMap<String, u32> {
+        let text = std::fs::read_to_string(self.path("effects")).unwrap_or_default();
+        let mut effects = BTreeMap::new();
+        for line in text.lines() {
+            *effects.entry(line.to_owned()).or_default() += 1;
+        }
+        effects
+    }
+
+    async fn start_records(&self, client: &Client) {
+        for record in 0..RECORDS {
+            let started = client.start(AUDIT, id(&record.to_string()), &record).await;
+            assert!(started.expect("the file is ours").was_created);
+        }
+    }
+}
+
+async fn all_end_right(client: &Client) {
+    for record in 0..RECORDS {
+        let handle = client.handle(AUDIT, id(&record.to_string()));
+        let sum = handle.result(SOON).await.expect("an answer");
+        assert_eq!(sum, Some(Ok(record * 4)), "record {record}");
+        let history = handle.history().await.expect("a history");
+        let results = history.iter().filter(|event| {
+            matches!(
+                event.kind,
+                EventKind::ActivityCompleted(_) | EventKind::StepCompleted(_)
+            )
+        });
+        assert_eq!(results.count(), 4, "record {record}");
+    }
+}
+
+#[tokio::test]
+async fn the_runs_of_a_killed_node_go_on_on_another_one() {
+    let stage = Stage::new();
+    let client = stage
+        .engine()
+        .await
+        .client(Namespace::default(), Queue::default());
+    let first = stage.node().await;
+    stage.start_records(&client).await;
+    eventually(SOON, "it is in the middle", || async {
+        stage.effects().len() > 10
+    })
+    .await;
+
+    first.kill().await;
+    let before = stage.effects();
+    let _second = stage.node().await;
+
+    all_end_right(&client).await;
+    let effects = stage.effects();
+    assert_eq!(effects.len(), 4 * RECORDS as usize);
+    for (effect, times) in effects {
+        let more = times - before.get(&effect).copied().unwrap_or_default();
+        assert!(more <= 1, "{effect} was had {times} times");
+    }
+}
+
+#[tokio::test]
+async fn a_second_node_repeats_nothing_that_a_living_one_has() {
+    let stage = Stage::new();
+    let client = stage
+        .engine()
+        .await
+        .client(Namespace::default(), Queue::default());
+    let _first = stage.node().await;
+    stage.start_records(&client).await;
+    eventually(SOON, "it is in the middle", || async {
+        stage.effects().len() > 10
+    })
+    .await;
+
+    let _second = stage.node().await;
+
+    all_end_right(&client).await;
+    let effects = stage.effects();
+    assert!(effects.values().all(|times| *times == 1), "{effects:?}");
+}

@@ -1,0 +1,228 @@
+//! What operators hear, each through what it is about.
+
+use std::time::Duration;
+
+use coord_engine::flow::{Context, Workflow};
+use coord_engine::model::{Failure, Namespace, Queue, Retry};
+use coord_engine::worker::Attempt;
+use coord_tests::recorder::recorder;
+use coord_tests::wait::eventually;
+use sqlx::{Connection as _, Executor as _};
+
+use super::{DOUBLE, GO, SOON, Stage, double, id, worker};
+
+const WORK: Workflow<u64, u64> = Workflow::new("tests.work");
+const LEASE: Duration = Duration::from_secs(1);
+
+async fn calm(ctx: Context, number: u64) -> Result<u64, Failure> {
+    ctx.activity(DOUBLE, &number).await
+}
+
+#[tokio::test]
+async fn turns_and_commits_are_measured() {
+    let stage = Stage::new();
+    let engine = stage.engine().await;
+    let _worker = worker(&engine)
+        .workflow(WORK, calm)
+        .activity(DOUBLE, double)
+        .start();
+    let client = engine.client(Namespace::default(), Queue::default());
+
+    let handle = client
+        .start(WORK, id("a"), &1)
+        .await
+        .expect("started")
+        .handle;
+
+    assert_eq!(handle.result(SOON).await.expect("an answer"), Some(Ok(2)));
+    recorder().event("engine.turn", &[], SOON).await;
+    recorder().event("engine.commit", &[], SOON).await;
+}
+
+#[tokio::test]
+async fn a_run_whose_code_changed_is_reported_with_both_ways() {
+    async fn before(ctx: Context, number: u64) -> Result<u64, Failure> {
+        ctx.signal(GO).recv().await?;
+        Ok(number)
+    }
+    let stage = Stage::new();
+    let engine = stage.engine().await;
+    let first = worker(&engine).workflow(WORK, before).start();
+    let client = engine.client(Namespace::default(), Queue::default());
+    let handle = client
+        .start(WORK, id("a"), &1)
+        .await
+        .expect("started")
+        .handle;
+    let run = handle.run().expect("it is started").to_string();
+    eventually(SOON, "it waits", || async {
+        handle.history().await.expect("a history").len() > 1
+    })
+    .await;
+    first.shutdown(SOON).await;
+
+    let _second = worker(&engine)
+        .workflow(WORK, calm)
+        .activity(DOUBLE, double)
+        .start();
+    handle.signal(GO, &()).await.expect("sent");
+
+    let about = [("run", run.as_str()), ("reason", "replay")];
+    let event = recorder().event("engine.run_blocked", &about, SOON).await;
+    let error = event.field("error").expect("an error");
+    assert!(
+        error.contains("`go`") && error.contains("`tests.double`"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_turn_that_panics_is_reported_with_its_message() {
+    async fn bad(_: Context, _: u64) -> Result<u64, Failure> {
+        panic!("no luck")
+    }
+    let stage = Stage::new();
+    let engine = stage.engine().await;
+    let _worker = worker(&engine).workflow(WORK, bad).start();
+    let client = engine.client(Namespace::default(), Queue::default());
+
+    let handle = client
+        .start(WORK, id("a"), &1)
+        .await
+        .expect("started")
+        .handle;
+
+    let run = handle.run().expect("it is started").to_string();
+    let about = [("run", run.as_str()), ("fault", "panicked")];
+    let event = recorder().event("engine.turn_failed", &about, SOON).await;
+    assert!(
+        event
+            .field("error")
+            .is_some_and(|error| error.contains("no luck"))
+    );
+}
+
+#[tokio::test]
+async fn an_attempt_that_fails_is_reported_with_what_follows() {
+    async fn twice(ctx: Context, number: u64) -> Result<u64, Failure> {
+        let retry = Retry {
+            initial: Duration::from_millis(1),
+            ..Retry::exponential(2)
+        };
+        ctx.activity(DOUBLE, &number).retry(retry).await
+    }
+    async fn fails(_: Attempt, _: u64) -> Result<u64, Failure> {
+        Err(Failure::new("out of order"))
+    }
+    let stage = Stage::new();
+    let engine = stage.engine().await;
+    let _worker = worker(&engine)
+        .workflow(WORK, twice)
+        .activity(DOUBLE, fails)
+        .start();
+    let client = engine.client(Namespace::default(), Queue::default());
+
+    let handle = client
+        .start(WORK, id("a"), &1)
+        .await
+        .expect("started")
+        .handle;
+
+    let task = format!("{}:1", handle.run().expect("it is started"));
+    for follows in ["retry", "end"] {
+        let about = [("task", task.as_str()), ("follows", follows)];
+        recorder()
+            .event("engine.attempt_failed", &about, SOON)
+            .await;
+    }
+}
+
+/// A node whose only thread is busy for longer than its lease is like one that was paused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_paused_for_longer_than_its_lease_writes_nothing_and_is_heard_of() {
+    async fn hangs_at_first(attempt: Attempt, number: u64) -> Result<u64, Failure> {
+        if attempt.number() == 1 {
+            std::thread::sleep(6 * LEASE);
+            return Ok(0);
+        }
+        Ok(number * 2)
+    }
+    let stage = Stage::new();
+    let (tell, told) = std::sync::mpsc::channel::<()>();
+    let store = stage.store();
+    let paused = std::thread::Builder::new().spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.expect("room for a runtime").block_on(async {
+            let engine = coord_engine::Engine::start(store)
+                .await
+                .expect("the file is ours");
+            let only = worker(&engine)
+                .workflow(WORK, calm)
+                .activity(DOUBLE, hangs_at_first);
+            let _worker = only.lease(LEASE).start();
+            tokio::task::spawn_blocking(move || told.recv())
+                .await
+                .expect("it waits")
+                .ok();
+        });
+    });
+    let engine = stage.engine().await;
+    let client = engine.client(Namespace::default(), Queue::default());
+    let handle = client
+        .start(WORK, id("a"), &21)
+        .await
+        .expect("started")
+        .handle;
+    let task = format!("{}:1", handle.run().expect("it is started"));
+    eventually(SOON, "the first attempt is under way", || async {
+        let described = handle.describe().await.expect("an answer").expect("there");
+        let mut tasks = described.tasks.iter();
+        tasks.any(|open| open.task.as_str() == task && open.status == "leased")
+    })
+    .await;
+
+    let healthy = worker(&engine)
+        .workflow(WORK, calm)
+        .activity(DOUBLE, hangs_at_first);
+    let _healthy = healthy.lease(LEASE).start();
+
+    assert_eq!(handle.result(SOON).await.expect("an answer"), Some(Ok(42)));
+    recorder().event("engine.tasks_recovered", &[], SOON).await;
+    let about = [("task", task.as_str()), ("kind", "activity")];
+    recorder().event("engine.lease_lost", &about, SOON).await;
+    drop(tell);
+    paused.expect("room for a thread").join().expect("it ends");
+}
+
+#[tokio::test]
+async fn a_database_that_does_not_answer_is_reported_and_waited_for() {
+    async fn slow(_: Attempt, number: u64) -> Result<u64, Failure> {
+        tokio::time::sleep(2 * LEASE).await;
+        Ok(number * 2)
+    }
+    let stage = Stage::new();
+    let engine = stage.engine().await;
+    let only = worker(&engine).workflow(WORK, calm).activity(DOUBLE, slow);
+    let _worker = only.lease(3 * LEASE).start();
+    let client = engine.client(Namespace::default(), Queue::default());
+    let handle = client
+        .start(WORK, id("a"), &1)
+        .await
+        .expect("started")
+        .handle;
+
+    let url = format!("sqlite://{}", stage.path("work.db").display());
+    let mut other = sqlx::SqliteConnection::connect(&url)
+        .await
+        .expect("the file is there");
+    other
+        .execute("BEGIN IMMEDIATE")
+        .await
+        .expect("nobody writes for long");
+    recorder().event("engine.store_failed", &[], SOON).await;
+    other.execute("ROLLBACK").await.expect("it has begun");
+
+    assert_eq!(handle.result(SOON).await.expect("an answer"), Some(Ok(2)));
+}
