@@ -7,8 +7,8 @@
 
 mod broadcast;
 mod cache;
-mod examples;
 mod engine;
+mod examples;
 mod fanout_queue;
 mod fanout_tick;
 mod lease;

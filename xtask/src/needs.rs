@@ -1,5 +1,6 @@
 //! What the tests need, and how it is provided.
 
+mod databases;
 mod redis;
 mod sqs;
 
@@ -36,6 +37,10 @@ const NEEDS: &[Need] = &[
     },
     Need {
         provide: sqs::provide,
+        variables: &[],
+    },
+    Need {
+        provide: databases::provide,
         variables: &[],
     },
 ];
