@@ -22,7 +22,8 @@ use coord_tests::wait::{eventually, eventually_some};
 /// Far above what anything here takes, so that only what never happens runs into it.
 const SOON: Duration = Duration::from_secs(10);
 
-/// A health check every 200 ms, so that what takes two of them is seen soon.
+/// A health check every 200 ms where silence is to be found, so that what takes two of them is seen
+/// soon. Elsewhere a busy machine would be taken for a dead one.
 const PING_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A Redis of any topology, and clients whose keys share a prefix.
@@ -54,8 +55,8 @@ impl Alone {
     /// A client behind a proxy of its own.
     async fn proxied(&self) -> (FaultProxy, Broadcast) {
         let proxy = FaultProxy::start(self.server.addr()).await;
-        let broadcast = broadcast(&proxy.url(), &self.prefix).await;
-        (proxy, broadcast)
+        let config = config(&proxy.url(), &self.prefix).ping_interval(PING_INTERVAL);
+        (proxy, Broadcast::new(&connected(config).await))
     }
 
     /// Ends the connections that carry subscriptions.
@@ -119,12 +120,18 @@ async fn broadcast(url: &str, prefix: &str) -> Broadcast {
 }
 
 async fn connect(url: &str, prefix: &str) -> Redis {
-    let config = Config::from_url(url)
+    connected(config(url, prefix)).await
+}
+
+fn config(url: &str, prefix: &str) -> Config {
+    Config::from_url(url)
         .expect("the harness gives valid URLs")
         .prefix(prefix)
         .expect("a valid prefix")
         .deadline(Duration::from_secs(2))
-        .ping_interval(PING_INTERVAL);
+}
+
+async fn connected(config: Config) -> Redis {
     // A busy machine may take longer than a deadline that is meant for calls.
     eventually_some(SOON, "the client is connected", || async {
         Redis::connect(config.clone()).await.ok()

@@ -226,7 +226,7 @@ async fn a_pattern_that_was_interrupted_cannot_know_what_it_missed_and_says_so()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscriber_that_the_server_cuts_off_for_its_backlog_accounts_for_every_message() {
     const SENT: u64 = 40;
-    let limit = ["--client-output-buffer-limit", "pubsub 1mb 1mb 1"];
+    let limit = ["--client-output-buffer-limit", "pubsub", "1mb", "1mb", "1"];
     let stage = need!(Alone::with(RedisServer::builder().args(limit)).await);
     let ((proxy, mine), theirs) = (stage.proxied().await, stage.broadcast().await);
     let topic: Topic<String> = Topic::new(name("news"));

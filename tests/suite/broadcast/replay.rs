@@ -147,10 +147,21 @@ async fn across_random_cuts_amid_the_traffic_every_message_comes_once_and_in_ord
         }
     });
 
-    for subscription in &mut subscriptions {
-        gets(subscription, 1..=SENT).await;
-    }
-    breaking.await.unwrap();
+    // While it is cut off again and again, a message may take as long as the breaking.
+    let received = async {
+        for subscription in &mut subscriptions {
+            for body in 1..=SENT {
+                match subscription.next().await {
+                    Some(Received::Message(message)) => assert_eq!(message.body, body),
+                    other => panic!("{body} comes, not {other:?}"),
+                }
+            }
+        }
+    };
+    let all = async { tokio::join!(received, breaking).1.unwrap() };
+    tokio::time::timeout(SOON * 12, all)
+        .await
+        .expect("all come");
 }
 
 #[tokio::test(flavor = "multi_thread")]

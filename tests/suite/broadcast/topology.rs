@@ -7,7 +7,7 @@ use coord_core::ErrorKind;
 use coord_tests::need;
 use coord_tests::need::unique;
 use coord_tests::recorder::recorder;
-use coord_tests::servers::{Cluster, Sentinel};
+use coord_tests::servers::{Cluster, Sentinel, since};
 use coord_tests::wait::eventually;
 
 use super::{
@@ -52,6 +52,7 @@ async fn topics_on_every_node_of_a_cluster_are_heard_over_one_connection_a_node(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn when_its_slot_moves_amid_the_traffic_a_subscriber_accounts_for_every_message() {
+    need!(since(7, "sharded publish and subscribe"));
     recorder();
     let cluster = need!(Cluster::start(3).await);
     let prefix = unique("broadcast");

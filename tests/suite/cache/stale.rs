@@ -147,9 +147,7 @@ async fn an_entry_that_took_long_to_load_is_loaded_anew_before_its_end() {
 
     // A moment before its end every reader is likely to load it.
     eventually(SOON, "it is loaded anew, and never misses", || async {
-        stage
-            .ask(&["PEXPIRE", stage.key("1").as_str(), "50", "XX"])
-            .await;
+        stage.ask(&["PEXPIRE", stage.key("1").as_str(), "50"]).await;
         text(cache.get_or_fetch(&name("1"), loads.at_once("new")).await) == "new"
     })
     .await;
