@@ -187,7 +187,9 @@ impl State {
         if is_news {
             self.changes.taken.push((run.to_owned(), taken));
         }
-        tasks.into_iter().for_each(|task| self.insert_task(task));
+        for task in tasks {
+            self.insert_task(task);
+        }
         Ok(())
     }
 
