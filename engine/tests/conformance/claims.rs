@@ -8,7 +8,7 @@ use coord_engine::model::{
 };
 use coord_engine::store::{
     Claim, ClaimedTask, Held, Holder, Outcome, PutBack, PutBackHow, Renewal, RenewalItem, Settle,
-    Start, Turn, Write,
+    Start, Write,
 };
 
 use crate::stage::{LONG, Stage, held, owner, queue, record, settle};

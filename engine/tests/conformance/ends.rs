@@ -3,7 +3,7 @@
 use coord_engine::model::{Closed, Failure, ParentClose, ParentLink, Timeouts};
 use coord_engine::store::{Append, Outcome, Start, Target, Terminate, Then, Turn};
 
-use crate::stage::{Stage, closing, completed, held, record, request, settle};
+use crate::stage::{Stage, closing, completed, held, record, settle};
 use crate::writes::is_done;
 
 pub(crate) async fn a_closed_run_changes_no_more(stage: Stage) {

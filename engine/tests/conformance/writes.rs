@@ -3,8 +3,8 @@
 use coord_core::ErrorKind;
 use coord_engine::model::{Attempt, AttemptEnd, Due, Failure, TaskKind, Timeouts};
 use coord_engine::store::{
-    Append, BlockedReason, ClaimedTask, Deliver, Outcome, PutBack, PutBackHow, Settle, Start,
-    Target, Turn, Write,
+    Append, BlockedReason, ClaimedTask, Deliver, Outcome, PutBack, PutBackHow, Settle, Target,
+    Turn, Write,
 };
 
 use crate::stage::{Stage, held, owner, record, settle};
