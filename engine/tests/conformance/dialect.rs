@@ -147,7 +147,14 @@ impl Database {
             Self::Mysql(name) => Arc::new(
                 Mysql::connect(&format!("{server}/{name}?ssl-mode=disabled")).expect("a url"),
             ),
-            _ => self.open(),
+            #[cfg(feature = "postgres")]
+            Self::PostgresUnnamed(name) => {
+                let store = Postgres::connect(&format!("{server}/{name}?sslmode=disable"));
+                Arc::new(store.expect("a url").without_named_statements())
+            }
+            Self::SqliteFile(_) | Self::SqliteMemory(_) => self.open(),
+            #[cfg(feature = "testing")]
+            Self::Memory(_) => self.open(),
         }
     }
 
