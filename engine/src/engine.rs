@@ -1,20 +1,28 @@
 //! One process of the engine: its database, its committer, and who it is.
 
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use coord_core::Result;
+use coord_core::signals::Detail;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::committer::{Committer, Patience, locked};
 use crate::fleet::Fleet;
-use crate::model::{Ids, Namespace, OwnerId, Queue, Record, TaskKind, Timestamp};
-use crate::signals::SIGNALS;
-use crate::store::{Outcome, Store, Then, Write};
+use crate::model::{Ids, Namespace, OwnerId, Queue, Record, RunId, TaskKind, Timestamp};
+use crate::signals::{SIGNALS, Signal};
+use crate::store::{Load, Outcome, Store, Then, Write};
 use crate::wake::Wake;
 use crate::worker::{Shop, WorkerBuilder};
+
+/// How often the ends are looked for that this process does not see by itself.
+const LOOK: Duration = Duration::from_secs(1);
+/// How many runs are looked at in one call.
+const RUNS_A_LOOK: usize = 500;
 
 /// The engine of this process. Clones are the same engine.
 #[derive(Clone)]
@@ -27,7 +35,8 @@ pub(crate) struct Core {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) ids: Arc<Ids>,
     pub(crate) clock: Arc<Clock>,
-    pub(crate) wake: Wake,
+    pub(crate) wake: Arc<Wake>,
+    _watch: Mutex<JoinSet<()>>,
     committer: Committer,
     fleet: Fleet,
     /// The workers of this process, for questions.
@@ -50,11 +59,15 @@ impl Engine {
         let (ids, clock) = (Arc::new(Ids::random()), Arc::new(Clock::default()));
         let fleet = Fleet::join(Arc::clone(&store), Arc::clone(&ids)).await?;
         let committer = Committer::new(Arc::clone(&store), Arc::clone(&clock));
+        let wake = Arc::new(Wake::default());
+        let mut watching = JoinSet::new();
+        watching.spawn(watch_ends(Arc::clone(&store), Arc::clone(&wake)));
         let core = Core {
             store,
             ids,
             clock,
-            wake: Wake::default(),
+            wake,
+            _watch: Mutex::new(watching),
             committer,
             fleet,
             workers: Mutex::default(),
@@ -199,6 +212,34 @@ impl Hints {
         }
         if self.answers {
             wake.answered();
+        }
+    }
+}
+
+/// Looks, once for all who wait, for the ends of runs that other processes work on.
+async fn watch_ends(store: Arc<dyn Store>, wake: Arc<Wake>) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        for runs in wake.awaited().chunks(RUNS_A_LOOK) {
+            let load = |run: &RunId| Load {
+                run: run.clone(),
+                after: 0,
+                limit: 0,
+            };
+            let loads: Vec<_> = runs.iter().map(load).collect();
+            match store.load(&loads).await {
+                Ok(loaded) => {
+                    for run in loaded.runs.into_iter().flatten().map(|loaded| loaded.run) {
+                        if let Some(closed) = &run.closed {
+                            wake.ended(&run.run, closed);
+                        }
+                    }
+                }
+                Err(error) => Signal::StoreFailed {
+                    error: Detail::error(&error),
+                }
+                .emit(),
+            }
         }
     }
 }

@@ -55,6 +55,13 @@ impl Wake {
         end
     }
 
+    /// The runs whose end somebody waits for.
+    pub(crate) fn awaited(&self) -> Vec<RunId> {
+        let mut ends = locked(&self.ends);
+        ends.retain(|_, waiting| waiting.iter().any(|waiting| !waiting.is_closed()));
+        ends.keys().cloned().collect()
+    }
+
     /// `run` ended here.
     pub(crate) fn ended(&self, run: &RunId, closed: &Closed) {
         let waiting = locked(&self.ends).remove(run).unwrap_or_default();

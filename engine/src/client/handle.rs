@@ -16,8 +16,6 @@ use crate::model::{
 use crate::store::{CommandKind, Deliver, Description, Load, Outcome, Target, Terminate, Write};
 use crate::transition::{cancel_message, closing};
 
-/// How often the end of a run is looked for that this process does not see by itself.
-pub(super) const LOOK: Duration = Duration::from_secs(1);
 /// How many events are read at a time.
 pub(super) const PAGE: u32 = 1000;
 
@@ -313,26 +311,22 @@ impl<O: DeserializeOwned> Handle<O> {
         let until = Instant::now() + wait;
         loop {
             // Before the look, so that an end that comes during it is not missed.
-            let end = self
-                .run
-                .as_ref()
-                .map(|run| self.client.core.wake.end_of(run));
-            let described = self.describe().await?.ok_or_else(|| self.missing())?;
-            if let Some(result) = described.run.closed.and_then(result) {
+            let known = self.run.clone();
+            let end = known.as_ref().map(|run| self.client.core.wake.end_of(run));
+            let run = self.describe().await?.ok_or_else(|| self.missing())?.run;
+            if let Some(result) = run.closed.and_then(result) {
                 return read(result).map(Some);
             }
-            let look = until.min(Instant::now() + LOOK);
-            if let Some(end) = end {
-                if let Ok(Ok(closed)) = tokio::time::timeout_at(look, end).await
-                    && let Some(result) = result(closed)
-                {
-                    return read(result).map(Some);
-                }
-            } else {
-                tokio::time::sleep_until(look).await;
-            }
-            if Instant::now() >= until {
+            let end = match end {
+                Some(end) if known.as_ref() == Some(&run.run) => end,
+                _ => self.client.core.wake.end_of(&run.run),
+            };
+            // One that ends elsewhere, or has ended since the look, is found by the watch for all.
+            let Ok(closed) = tokio::time::timeout_at(until, end).await else {
                 return Ok(None);
+            };
+            if let Some(result) = closed.ok().and_then(result) {
+                return read(result).map(Some);
             }
         }
     }

@@ -8,10 +8,13 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::Handle;
-use super::handle::{LOOK, PAGE};
+use super::handle::PAGE;
 use crate::flow::{Update, decode, encode};
 use crate::model::{Event, EventKind, Failure, Message, RequestId, RunId, events};
 use crate::store::{CommandKind, Load};
+
+/// How often an answer is looked for that this process does not see by itself.
+const LOOK: Duration = Duration::from_secs(1);
 
 impl<O> Handle<O> {
     /// Sends it an update, durably, and waits at most `wait` for the answer: what its code says, or

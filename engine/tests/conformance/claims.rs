@@ -8,7 +8,7 @@ use coord_engine::model::{
 };
 use coord_engine::store::{
     Claim, ClaimedTask, Held, Holder, Outcome, PutBack, PutBackHow, Renewal, RenewalItem, Settle,
-    Start, Turn, Write,
+    Start, Write,
 };
 
 use crate::stage::{LONG, Stage, held, owner, queue, record, settle};
@@ -196,6 +196,10 @@ pub(crate) async fn a_claimed_activity_comes_with_what_scheduled_it(stage: Stage
     );
 }
 
+#[allow(
+    clippy::option_option,
+    reason = "the field's type: a heartbeat may carry nothing"
+)]
 fn renewal(task: &Held, ttl: Duration, beat: Option<Option<Payload>>) -> Renewal {
     Renewal {
         owner: owner("a"),
@@ -217,7 +221,7 @@ pub(crate) async fn a_late_renewal_revives_nothing(stage: Stage) {
     assert_eq!(renewed.expect("an answer").items, [None]);
     assert_eq!(stage.sweep().await.ready, 1);
     let task = held(&stage.claim_workflow("w").await);
-    stage.apply(stage.signal(&run)).await;
+    stage.apply(crate::stage::signal(&run)).await;
     let mut both = renewal(&task, LONG * 2, None);
     both.items.extend(renewal(&late, LONG, None).items);
     let renewed = stage.store.renew(&both).await.expect("an answer");

@@ -25,7 +25,7 @@ pub(crate) async fn many_writers_and_claimers_see_no_deadlock(stage: Stage) {
             // Batches of the same runs in other orders.
             let signals: Vec<_> = (0..6)
                 .map(|place| &runs[(seed * 5 + round + place * (seed + 1)) % RUNS])
-                .map(|run| Write::Deliver(Box::new(stage.signal(run))))
+                .map(|run| Write::Deliver(Box::new(crate::stage::signal(run))))
                 .collect();
             store.apply(&signals).await.expect("delivered");
         }
@@ -50,8 +50,11 @@ pub(crate) async fn many_writers_and_claimers_see_no_deadlock(stage: Stage) {
                 .rev()
                 .map(|task| {
                     Write::Turn(Box::new(Turn {
-                        deliveries: vec![stage.signal(&runs[0]), stage.signal(&runs[RUNS - 1])],
-                        ..stage.turn(task)
+                        deliveries: vec![
+                            crate::stage::signal(&runs[0]),
+                            crate::stage::signal(&runs[RUNS - 1]),
+                        ],
+                        ..crate::stage::turn(task)
                     }))
                 })
                 .collect();

@@ -43,6 +43,9 @@ pub(crate) enum Database {
     Memory(coord_engine::memory::Memory),
     #[cfg(feature = "postgres")]
     Postgres(String),
+    /// One whose store keeps no named statements, as behind a pooler that loses them.
+    #[cfg(feature = "postgres")]
+    PostgresUnnamed(String),
     #[cfg(feature = "mysql")]
     Mysql(String),
 }
@@ -101,6 +104,17 @@ impl Database {
         Self::Postgres(name)
     }
 
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn postgres_unnamed() -> Self {
+        let name = name();
+        let mut connection = pg("postgres").await;
+        run!(
+            connection,
+            format!("CREATE DATABASE {name} TEMPLATE template0")
+        );
+        Self::PostgresUnnamed(name)
+    }
+
     #[cfg(feature = "mysql")]
     pub(crate) async fn mysql() -> Self {
         let name = name();
@@ -133,7 +147,14 @@ impl Database {
             Self::Mysql(name) => Arc::new(
                 Mysql::connect(&format!("{server}/{name}?ssl-mode=disabled")).expect("a url"),
             ),
-            _ => self.open(),
+            #[cfg(feature = "postgres")]
+            Self::PostgresUnnamed(name) => {
+                let store = Postgres::connect(&format!("{server}/{name}?sslmode=disable"));
+                Arc::new(store.expect("a url").without_named_statements())
+            }
+            Self::SqliteFile(_) | Self::SqliteMemory(_) => self.open(),
+            #[cfg(feature = "testing")]
+            Self::Memory(_) => self.open(),
         }
     }
 
@@ -142,7 +163,7 @@ impl Database {
     pub(crate) fn server(&self) -> String {
         match self {
             #[cfg(feature = "postgres")]
-            Self::Postgres(_) => server(&PG_URL),
+            Self::Postgres(_) | Self::PostgresUnnamed(_) => server(&PG_URL),
             #[cfg(feature = "mysql")]
             Self::Mysql(_) => server(&MYSQL_URL),
             _ => String::new(),
@@ -176,7 +197,9 @@ impl Database {
             #[cfg(feature = "testing")]
             Self::Memory(_) => None,
             #[cfg(feature = "postgres")]
-            Self::Postgres(name) => Some(format!("{}/{name}", self.server())),
+            Self::Postgres(name) | Self::PostgresUnnamed(name) => {
+                Some(format!("{}/{name}", self.server()))
+            }
             #[cfg(feature = "mysql")]
             Self::Mysql(name) => Some(format!("{}/{name}", self.server())),
         }
@@ -201,7 +224,7 @@ impl Database {
             #[cfg(feature = "testing")]
             Self::Memory(_) => Self::memory().await,
             #[cfg(feature = "postgres")]
-            Self::Postgres(_) => Self::postgres().await,
+            Self::Postgres(_) | Self::PostgresUnnamed(_) => Self::postgres().await,
             #[cfg(feature = "mysql")]
             Self::Mysql(_) => Self::mysql().await,
         }
@@ -231,7 +254,7 @@ impl Database {
                 Holding::Sqlite(connection)
             }
             #[cfg(feature = "postgres")]
-            Self::Postgres(name) => {
+            Self::Postgres(name) | Self::PostgresUnnamed(name) => {
                 let mut connection = pg(name).await;
                 run!(connection, "BEGIN", update);
                 Holding::Postgres(connection)
@@ -274,7 +297,7 @@ impl Database {
     async fn go(&self) {
         match self {
             #[cfg(feature = "postgres")]
-            Self::Postgres(name) => {
+            Self::Postgres(name) | Self::PostgresUnnamed(name) => {
                 let mut connection = pg("postgres").await;
                 run!(connection, format!("DROP DATABASE {name} WITH (FORCE)"));
             }

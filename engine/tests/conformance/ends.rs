@@ -3,24 +3,27 @@
 use coord_engine::model::{Closed, Failure, ParentClose, ParentLink, Timeouts};
 use coord_engine::store::{Append, Outcome, Start, Target, Terminate, Then, Turn};
 
-use crate::stage::{Stage, closing, completed, held, record, request, settle};
+use crate::stage::{Stage, closing, completed, held, record, settle};
 use crate::writes::is_done;
 
 pub(crate) async fn a_closed_run_changes_no_more(stage: Stage) {
     let run = stage.start_with_activity("w", Timeouts::default()).await;
     let activity = stage.claim_activity("w").await;
-    stage.apply(stage.signal(&run)).await;
+    stage.apply(crate::stage::signal(&run)).await;
     let task = stage.claim_workflow("w").await;
     let close = Turn {
         history_length: 2,
         records: vec![record("Completed", 3)],
         then: Then::Close(Box::new(closing(completed()))),
-        ..stage.turn(&task)
+        ..crate::stage::turn(&task)
     };
     assert!(is_done(&stage.apply(close.clone()).await));
 
     assert_eq!(stage.apply(close).await, Outcome::Lost);
-    assert_eq!(stage.apply(stage.signal(&run)).await, Outcome::Closed);
+    assert_eq!(
+        stage.apply(crate::stage::signal(&run)).await,
+        Outcome::Closed
+    );
     assert_eq!(stage.apply(settle(&activity)).await, Outcome::Lost);
     let closed = stage.describe(&run).await;
     assert_eq!(closed.tasks, []);
@@ -53,7 +56,7 @@ async fn family(stage: &Stage) -> (Start, Vec<Start>) {
     let turn = Turn {
         children: children.clone(),
         not_started: Some(record("ChildFailed", 0)),
-        ..stage.turn(&task)
+        ..crate::stage::turn(&task)
     };
     assert!(is_done(&stage.apply(turn).await));
     (parent, children)
@@ -65,7 +68,7 @@ pub(crate) async fn a_close_reaches_parent_and_children(stage: Stage) {
     let close = Turn {
         records: vec![record("Completed", 2)],
         then: Then::Close(Box::new(closing(completed()))),
-        ..stage.turn(&child)
+        ..crate::stage::turn(&child)
     };
     assert!(is_done(&stage.apply(close).await));
     let told = stage.load(&parent.run).await.inbox;
@@ -79,7 +82,7 @@ pub(crate) async fn a_close_reaches_parent_and_children(stage: Stage) {
     let close = Turn {
         records: vec![record("Completed", 2)],
         then: Then::Close(Box::new(closing(completed()))),
-        ..stage.turn(&parent)
+        ..crate::stage::turn(&parent)
     };
     assert!(is_done(&stage.apply(close).await));
 

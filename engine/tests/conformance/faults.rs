@@ -58,7 +58,7 @@ impl Way {
 }
 
 async fn carry(mut client: TcpStream, mut server: TcpStream, at: Break) -> std::io::Result<()> {
-    let (mut said, mut answered) = ([0; 65536], [0; 65536]);
+    let (mut said, mut answered) = (vec![0; 65_536], vec![0; 65_536]);
     loop {
         tokio::select! {
             count = client.read(&mut said) => {

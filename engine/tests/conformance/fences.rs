@@ -25,7 +25,7 @@ pub(crate) async fn an_expired_lease_writes_nothing(stage: Stage) {
     };
 
     assert_eq!(stage.apply(append).await, Outcome::Lost);
-    assert_eq!(stage.apply(stage.turn(&late)).await, Outcome::Lost);
+    assert_eq!(stage.apply(crate::stage::turn(&late)).await, Outcome::Lost);
     assert_eq!(stage.apply(put_back).await, Outcome::Lost);
     assert_eq!(stage.load(&run).await.events.len(), 1);
 }
@@ -39,11 +39,11 @@ pub(crate) async fn a_late_owner_writes_nothing_after_a_takeover(stage: Stage) {
 
     let late = Turn {
         records: vec![record("Late", 2)],
-        ..stage.turn(&late)
+        ..crate::stage::turn(&late)
     };
     let good = Turn {
         records: vec![record("Good", 2)],
-        ..stage.turn(&next)
+        ..crate::stage::turn(&next)
     };
 
     assert_eq!(stage.apply(late).await, Outcome::Lost);
@@ -71,12 +71,12 @@ pub(crate) async fn an_epoch_never_comes_twice(stage: Stage) {
             &stage
                 .apply(Turn {
                     drained: stage.describe(&run).await.run.inbox_seq,
-                    ..stage.turn(&task)
+                    ..crate::stage::turn(&task)
                 })
                 .await
         ));
         assert!(stage.describe(&run).await.tasks.is_empty());
-        assert!(is_done(&stage.apply(stage.signal(&run)).await));
+        assert!(is_done(&stage.apply(crate::stage::signal(&run)).await));
     }
 }
 
@@ -92,13 +92,13 @@ pub(crate) async fn a_lease_is_whole_after_a_lock_wait(stage: Stage) {
     };
     let activity = NewActivity {
         lease: Some((lease, stage.attempt())),
-        ..stage.activity(1, "w")
+        ..crate::stage::activity(1, "w")
     };
     let turn = Turn {
         records: vec![record("ActivityScheduled", 2)],
         activities: vec![activity],
         then: Then::Keep,
-        ..stage.turn(&task)
+        ..crate::stage::turn(&task)
     };
     let Some(holding) = stage.database.hold(TOUCH_RUNS).await else {
         return;
@@ -137,7 +137,7 @@ pub(crate) async fn a_fence_is_judged_after_a_lock_wait(stage: Stage) {
     let task = stage.claim(&claim).await.tasks.pop().expect("due");
     let turn = Turn {
         records: vec![record("Late", 2)],
-        ..stage.turn(&task)
+        ..crate::stage::turn(&task)
     };
     let Some(holding) = stage.database.hold(TOUCH_RUNS).await else {
         return;
@@ -164,7 +164,7 @@ pub(crate) async fn an_activity_and_its_run_are_committed_together(stage: Stage)
         history_length: 2,
         records: vec![record("ActivityCompleted", 3)],
         then: Then::Take(lease),
-        ..stage.turn(&activity)
+        ..crate::stage::turn(&activity)
     };
 
     let taken = stage.apply(turn.clone()).await;
@@ -183,7 +183,7 @@ pub(crate) async fn an_activity_and_its_run_are_committed_together(stage: Stage)
         history_length: 3,
         records: vec![record("Completed", 4)],
         then: Then::Close(Box::new(closing(completed()))),
-        ..stage.turn(&activity)
+        ..crate::stage::turn(&activity)
     };
     assert!(is_done(&stage.apply(close).await));
     assert_eq!(stage.load(&run).await.events.len(), 4);
@@ -192,12 +192,12 @@ pub(crate) async fn an_activity_and_its_run_are_committed_together(stage: Stage)
 pub(crate) async fn a_turn_on_top_of_news_is_stale(stage: Stage) {
     let run = stage.start_with_activity("w", Timeouts::default()).await;
     let activity = stage.claim_activity("w").await;
-    stage.apply(stage.signal(&run)).await;
+    stage.apply(crate::stage::signal(&run)).await;
     let turn = Turn {
         fence: Fence::Activity(held(&activity)),
         history_length: 2,
         records: vec![record("ActivityCompleted", 3)],
-        ..stage.turn(&activity)
+        ..crate::stage::turn(&activity)
     };
     assert_eq!(
         stage.apply(turn.clone()).await,

@@ -40,7 +40,7 @@ fn beat(id: &str) -> Heartbeat {
 pub(crate) async fn a_role_has_one_holder_at_a_time(stage: Stage) {
     let candidates: Vec<OwnerId> = (0..6).map(|number| owner(&format!("o{number}"))).collect();
     let elect = async |place: usize| {
-        let store = if place % 2 == 0 {
+        let store = if place.is_multiple_of(2) {
             &stage.store
         } else {
             &stage.other

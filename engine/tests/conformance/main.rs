@@ -103,6 +103,7 @@ on_every_dialect! {
         an_event_is_read_as_it_was_written
         a_list_goes_on_where_its_page_ended
         a_description_says_why_a_run_stands
+        a_later_schema_disturbs_nobody
     }
     fleet {
         a_role_has_one_holder_at_a_time
@@ -117,6 +118,12 @@ on_every_dialect! {
         processes_of_their_own_share_the_work
         a_process_that_is_alone_takes_over_at_once
     }
+}
+
+on_every_dialect! { @ "postgres" postgres_unnamed
+    messages { a_continued_run_loses_no_message }
+    claims { a_claimed_activity_comes_with_what_scheduled_it a_late_renewal_revives_nothing }
+    crowds { many_writers_and_claimers_see_no_deadlock }
 }
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]

@@ -8,7 +8,7 @@ use crate::writes::{is_done, seq};
 
 pub(crate) async fn news_for_a_run_with_a_task_adds_none(stage: Stage) {
     let run = stage.start("w").await;
-    let signals = (0..3).map(|_| Write::Deliver(Box::new(stage.signal(&run))));
+    let signals = (0..3).map(|_| Write::Deliver(Box::new(crate::stage::signal(&run))));
 
     stage.batch(signals).await;
 
@@ -20,8 +20,8 @@ pub(crate) async fn news_for_a_run_with_a_task_adds_none(stage: Stage) {
 pub(crate) async fn news_during_a_turn_is_never_forgotten(stage: Stage) {
     let run = stage.start("w").await;
     let task = stage.claim_workflow("w").await;
-    let first = stage.apply(stage.signal(&run)).await;
-    let second = stage.apply(stage.signal(&run)).await;
+    let first = stage.apply(crate::stage::signal(&run)).await;
+    let second = stage.apply(crate::stage::signal(&run)).await;
     assert_eq!((seq(&first), seq(&second)), (1, 2));
 
     let turn = Turn {
@@ -30,7 +30,7 @@ pub(crate) async fn news_during_a_turn_is_never_forgotten(stage: Stage) {
             due: Some(Due::After(LONG)),
             wait: Some(Wait::Timer),
         },
-        ..stage.turn(&task)
+        ..crate::stage::turn(&task)
     };
     assert_eq!(seq(&stage.apply(turn).await), 2);
 
@@ -44,7 +44,7 @@ pub(crate) async fn news_during_a_turn_is_never_forgotten(stage: Stage) {
             due: Some(Due::After(LONG)),
             wait: Some(Wait::Timer),
         },
-        ..stage.turn(&task)
+        ..crate::stage::turn(&task)
     };
     assert!(is_done(&stage.apply(turn).await));
     let waiting = stage.describe(&run).await;
@@ -55,7 +55,7 @@ pub(crate) async fn news_during_a_turn_is_never_forgotten(stage: Stage) {
     assert!(claimed.tasks.is_empty());
     assert_eq!(claimed.next_due, Some(waiting.tasks[0].available_at));
     // And news makes it due at once.
-    assert!(is_done(&stage.apply(stage.signal(&run)).await));
+    assert!(is_done(&stage.apply(crate::stage::signal(&run)).await));
     stage.claim_workflow("w").await;
 }
 
@@ -64,7 +64,7 @@ pub(crate) async fn places_in_an_inbox_are_dense_whoever_writes(stage: Stage) {
     let send = async |store: &dyn Store| {
         for _ in 0..10 {
             let signals: Vec<_> = (0..3)
-                .map(|_| Write::Deliver(Box::new(stage.signal(&run))))
+                .map(|_| Write::Deliver(Box::new(crate::stage::signal(&run))))
                 .collect();
             store.apply(&signals).await.expect("delivered");
         }
@@ -93,7 +93,7 @@ pub(crate) async fn a_continued_run_loses_no_message(stage: Stage) {
     let signal = |id: &str| Deliver {
         target: current.clone(),
         request: signal_request(id),
-        ..stage.signal(&first.run)
+        ..crate::stage::signal(&first.run)
     };
     let task = stage.claim_workflow("w").await;
     for id in ["1", "2", "3"] {
@@ -110,7 +110,7 @@ pub(crate) async fn a_continued_run_loses_no_message(stage: Stage) {
         records: vec![record("ContinuedAsNew", 2)],
         drained: 1,
         then: Then::Close(Box::new(closing)),
-        ..stage.turn(&task)
+        ..crate::stage::turn(&task)
     };
     assert!(is_done(&stage.apply(turn).await));
 
@@ -140,7 +140,7 @@ pub(crate) async fn a_repeated_command_is_carried_out_once(stage: Stage) {
     let run = stage.start("w").await;
     let signal = Deliver {
         request: signal_request("r"),
-        ..stage.signal(&run)
+        ..crate::stage::signal(&run)
     };
     let twice = [
         Write::Deliver(Box::new(signal.clone())),

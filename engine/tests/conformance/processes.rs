@@ -44,7 +44,7 @@ pub(crate) async fn many_processes_claim_and_commit_side_by_side(stage: Stage) {
                 return turned;
             }
             for task in tasks {
-                let turn = Write::Turn(Box::new(stage.turn(&task)));
+                let turn = Write::Turn(Box::new(crate::stage::turn(&task)));
                 let applied = store.apply(&[turn]).await.expect("applied");
                 assert!(
                     matches!(applied.outcomes[0], Outcome::Done { .. }),
@@ -128,7 +128,7 @@ pub(crate) async fn child() {
         let tasks = stage.claim(&claim).await.tasks;
         idle = if tasks.is_empty() { idle + 1 } else { 0 };
         for task in tasks {
-            let done = stage.apply(stage.turn(&task)).await;
+            let done = stage.apply(crate::stage::turn(&task)).await;
             assert!(matches!(done, Outcome::Done { .. }), "{done:?}");
             turned += 1;
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use coord_engine::model::{RunStatus, Timeouts};
 use coord_engine::store::{Append, Listing, Load};
 
-use crate::stage::{Stage, held, namespace, record};
+use crate::stage::{Stage, held, namespace, record, settle};
 
 pub(crate) async fn an_event_is_read_as_it_was_written(stage: Stage) {
     let run = stage.start("w").await;
@@ -88,4 +88,33 @@ pub(crate) async fn a_description_says_why_a_run_stands(stage: Stage) {
     assert_eq!(described.tasks[0].status, "leased");
     assert_eq!(described.tasks[0].owner.as_deref(), Some("a"));
     assert!(described.now >= described.run.started_at);
+}
+
+pub(crate) async fn a_later_schema_disturbs_nobody(stage: Stage) {
+    let use_it = async |workflow: &str| {
+        let run = stage
+            .start_with_activity(workflow, Timeouts::default())
+            .await;
+        let claimed = stage.claim_activity(workflow).await;
+        stage.apply(settle(&claimed)).await;
+        assert_eq!(stage.load(&run).await.inbox.len(), 1);
+        assert_eq!(stage.describe(&run).await.tasks.len(), 1);
+    };
+    // Every connection has prepared its statements.
+    use_it("before").await;
+
+    for change in [
+        "ALTER TABLE workflow_runs ADD COLUMN later TEXT",
+        "ALTER TABLE workflow_tasks ADD COLUMN later TEXT",
+        "ALTER TABLE workflow_history ADD COLUMN later TEXT",
+        "INSERT INTO engine_migrations (version, applied_at) VALUES (1000, 1)",
+    ] {
+        if !stage.database.execute(change).await {
+            return;
+        }
+    }
+
+    use_it("after").await;
+    stage.store.migrate().await.expect("nothing to do");
+    use_it("after a restart").await;
 }

@@ -16,7 +16,7 @@ use coord_engine::store::{
 use crate::dialect::Database;
 
 /// Longer than any test.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_mins(1);
 /// The name of everything that has a type.
 pub(crate) const TYPE: &str = "work";
 
@@ -155,60 +155,20 @@ impl Stage {
         self.store.sweep(&sweep).await.expect("swept")
     }
 
-    /// A turn that ends the claim of `task` and waits for nothing.
-    pub(crate) fn turn(&self, task: &ClaimedTask) -> Turn {
-        Turn {
-            fence: Fence::Task(held(task)),
-            run: task.task.run.clone(),
-            history_length: 1,
-            records: Vec::new(),
-            drained: 0,
-            activities: Vec::new(),
-            dropped: Vec::new(),
-            children: Vec::new(),
-            not_started: None,
-            deliveries: Vec::new(),
-            then: Then::Wait {
-                due: None,
-                wait: None,
-            },
-        }
-    }
-
-    pub(crate) fn signal(&self, run: &RunId) -> Deliver {
-        Deliver {
-            target: Target::Run(run.clone()),
-            record: record("SignalReceived", 0),
-            request: None,
-        }
-    }
-
-    pub(crate) fn activity(&self, step: u64, of: &str) -> NewActivity {
-        NewActivity {
-            step,
-            scheduled_seq: 2,
-            name: TypeName::new(TYPE).expect("a name"),
-            queue: queue(of),
-            priority: Priority::default(),
-            timeouts: Timeouts::default(),
-            lease: None,
-        }
-    }
-
     /// A run that waits for one activity, whose task is ready in the run's queue.
     pub(crate) async fn start_with_activity(&self, workflow: &str, timeouts: Timeouts) -> RunId {
         let run = self.start(workflow).await;
         let task = self.claim_workflow(workflow).await;
-        let activity = NewActivity {
+        let new = NewActivity {
             timeouts,
-            ..self.activity(1, workflow)
+            ..activity(1, workflow)
         };
-        let turn = Turn {
+        let scheduled = Turn {
             records: vec![record("ActivityScheduled", 2)],
-            activities: vec![activity],
-            ..self.turn(&task)
+            activities: vec![new],
+            ..turn(&task)
         };
-        assert!(matches!(self.apply(turn).await, Outcome::Done { .. }));
+        assert!(matches!(self.apply(scheduled).await, Outcome::Done { .. }));
         run
     }
 
@@ -223,6 +183,46 @@ impl Stage {
 
     pub(crate) fn attempt(&self) -> AttemptId {
         self.ids.attempt()
+    }
+}
+
+/// A turn that ends the claim of `task` and waits for nothing.
+pub(crate) fn turn(task: &ClaimedTask) -> Turn {
+    Turn {
+        fence: Fence::Task(held(task)),
+        run: task.task.run.clone(),
+        history_length: 1,
+        records: Vec::new(),
+        drained: 0,
+        activities: Vec::new(),
+        dropped: Vec::new(),
+        children: Vec::new(),
+        not_started: None,
+        deliveries: Vec::new(),
+        then: Then::Wait {
+            due: None,
+            wait: None,
+        },
+    }
+}
+
+pub(crate) fn signal(run: &RunId) -> Deliver {
+    Deliver {
+        target: Target::Run(run.clone()),
+        record: record("SignalReceived", 0),
+        request: None,
+    }
+}
+
+pub(crate) fn activity(step: u64, of: &str) -> NewActivity {
+    NewActivity {
+        step,
+        scheduled_seq: 2,
+        name: TypeName::new(TYPE).expect("a name"),
+        queue: queue(of),
+        priority: Priority::default(),
+        timeouts: Timeouts::default(),
+        lease: None,
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) async fn an_id_is_started_once(stage: Stage) {
     };
     let mut tasks = Vec::new();
     for (place, one) in starts.iter().enumerate() {
-        let store = if place % 2 == 0 {
+        let store = if place.is_multiple_of(2) {
             &stage.store
         } else {
             &stage.other
@@ -52,7 +52,7 @@ pub(crate) async fn a_name_of_a_lost_turn_is_free_again(stage: Stage) {
     let late = stage.claim_and_expire("parent").await;
     let late = Turn {
         children: vec![stage.new_run("child")],
-        ..stage.turn(&late)
+        ..crate::stage::turn(&late)
     };
     assert_eq!(stage.apply(late.clone()).await, Outcome::Lost);
     let free = stage.new_run("child");
@@ -95,7 +95,7 @@ pub(crate) async fn a_repeated_start_created_its_run(stage: Stage) {
     (closing.next, closing.to_parent) = (Some(next), None);
     let turn = Turn {
         then: Then::Close(Box::new(closing)),
-        ..stage.turn(&task)
+        ..crate::stage::turn(&task)
     };
     assert!(is_done(&stage.apply(turn).await));
 

@@ -3,8 +3,8 @@
 use coord_core::ErrorKind;
 use coord_engine::model::{Attempt, AttemptEnd, Due, Failure, TaskKind, Timeouts};
 use coord_engine::store::{
-    Append, BlockedReason, ClaimedTask, Deliver, Outcome, PutBack, PutBackHow, Settle, Start,
-    Target, Turn, Write,
+    Append, BlockedReason, ClaimedTask, Deliver, Outcome, PutBack, PutBackHow, Settle, Target,
+    Turn, Write,
 };
 
 use crate::stage::{Stage, held, owner, record, settle};
@@ -29,7 +29,7 @@ pub(crate) async fn a_failed_call_leaves_nothing(stage: Stage) {
     };
     let writes = [
         Write::Start(Box::new(stage.new_run("other"))),
-        Write::Deliver(Box::new(stage.signal(&run))),
+        Write::Deliver(Box::new(crate::stage::signal(&run))),
         Write::Settle(settle.clone()),
     ];
     let hide = "ALTER TABLE activity_attempts RENAME TO hidden";
@@ -72,11 +72,11 @@ pub(crate) async fn a_lost_write_does_not_take_its_batch_along(stage: Stage) {
     let late = Turn {
         children: vec![stage.new_run("child")],
         records: vec![record("Late", 2)],
-        ..stage.turn(&late)
+        ..crate::stage::turn(&late)
     };
     let good = Turn {
         records: vec![record("Good", 2)],
-        ..stage.turn(&good)
+        ..crate::stage::turn(&good)
     };
 
     let outcomes = stage
@@ -91,11 +91,11 @@ pub(crate) async fn a_lost_write_does_not_take_its_batch_along(stage: Stage) {
 
 pub(crate) async fn a_value_that_the_database_refuses_is_invalid(stage: Stage) {
     let run = stage.start("w").await;
-    let good = Write::Deliver(Box::new(stage.signal(&run)));
+    let good = Write::Deliver(Box::new(crate::stage::signal(&run)));
     // PostgreSQL takes no zero in a text, MariaDB no name that is longer than its column.
     let bad = Write::Deliver(Box::new(Deliver {
         record: record(&"x\0".repeat(40), 0),
-        ..stage.signal(&run)
+        ..crate::stage::signal(&run)
     }));
 
     let applied = stage.store.apply(&[good.clone(), bad.clone()]).await;
@@ -138,7 +138,7 @@ pub(crate) async fn a_run_that_is_set_aside_is_resumed(stage: Stage) {
         },
     };
     assert!(is_done(&stage.apply(put_back).await));
-    stage.apply(stage.signal(&run)).await;
+    stage.apply(crate::stage::signal(&run)).await;
     let aside = stage.describe(&run).await;
     assert_eq!(aside.tasks[0].blocked.as_deref(), Some("replay"));
     assert_eq!(aside.tasks[0].last_error.as_deref(), Some("another step"));

@@ -1,8 +1,8 @@
 //! A node that works on workflows, for tests that kill it.
 //!
-//! `engine-node FILE EFFECTS STEP_MS`: a worker on the SQLite database FILE. The workflow
+//! `engine-node FILE EFFECTS STEP_MS`: a worker on the SQLite database `FILE`. The workflow
 //! `records.audit` takes a number and adds it up in three activities and a local step, each of which
-//! takes STEP_MS and then adds a line `INPUT NAME` to EFFECTS. It says `ready` when it works.
+//! takes `STEP_MS` and then adds a line `INPUT NAME` to `EFFECTS`. It says `ready` when it works.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;

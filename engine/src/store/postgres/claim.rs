@@ -111,11 +111,7 @@ const SWEEP: &str = concat!(
 pub(super) async fn claim(store: &Postgres, claim: &Claim) -> Result<Claimed> {
     const WHAT: &str = "claiming tasks";
     let attempts: Vec<_> = match claim.kind {
-        crate::model::TaskKind::Activity => claim
-            .attempts
-            .iter()
-            .map(crate::model::AttemptId::as_str)
-            .collect(),
+        crate::model::TaskKind::Activity => texts(&claim.attempts),
         crate::model::TaskKind::Workflow => Vec::new(),
     };
     let builds = claim.builds.as_ref();
