@@ -106,7 +106,10 @@ impl Database {
                 }
                 Ok(answer) => {
                     let said = String::from_utf8_lossy(&answer.stderr);
-                    why.push(format!("{program}: {}", said.lines().next().unwrap_or("refused")));
+                    why.push(format!(
+                        "{program}: {}",
+                        said.lines().next().unwrap_or("refused")
+                    ));
                 }
                 Err(cause) => why.push(format!("{program}: {cause}")),
             }
