@@ -6,43 +6,14 @@ use coord_core::{Error, Result};
 
 use super::rows::{AttemptRow, RecordRow, RunRow, TaskRow};
 use super::{
-    Claim, Claimed, ClaimedTask, Description, Listing, Load, Loaded, LoadedRun, Overdue, Page,
-    Renewal, RenewalItem, Renewed, Role, StillHeld, Swept, Term,
+    Claimed, ClaimedTask, Description, Listing, Load, Loaded, LoadedRun, Overdue, Page, Renewal,
+    RenewalItem, Renewed, Role, StillHeld, Swept, Term,
 };
-use crate::model::{
-    Namespace, OwnerId, Queue, Record, TaskId, TaskKind, TaskStatus, Timestamp, micros,
-};
+use crate::model::{Namespace, OwnerId, Queue, Record, TaskId, TaskKind, TaskStatus, Timestamp};
 
 /// When a lease of `ttl` that begins at `now` ends.
 pub(super) fn until(now: i64, ttl: std::time::Duration) -> i64 {
     Timestamp::from_micros(now).plus(ttl).as_micros()
-}
-
-/// A task to lease, with what a claim gives it.
-#[derive(Debug, serde::Serialize)]
-pub(super) struct Taken {
-    pub(super) task_id: String,
-    pub(super) attempt_id: Option<String>,
-}
-
-/// A task that may be leased, with its epoch as it was seen.
-#[derive(Debug, sqlx::FromRow)]
-pub(super) struct Candidate {
-    pub(super) task_id: String,
-}
-
-/// Gives each task that is to be leased the id of its attempt.
-pub(super) fn taken(claim: &Claim, candidates: Vec<Candidate>) -> Vec<Taken> {
-    let mut attempts = claim.attempts.iter();
-    let is_activity = claim.kind == TaskKind::Activity;
-    let taken = candidates.into_iter().map(|candidate| Taken {
-        task_id: candidate.task_id,
-        attempt_id: attempts
-            .next()
-            .filter(|_| is_activity)
-            .map(ToString::to_string),
-    });
-    taken.collect()
 }
 
 /// A place in a history.
@@ -352,6 +323,7 @@ pub(super) fn owners(ids: Vec<String>) -> Result<Vec<OwnerId>> {
 }
 
 /// A span as a statement adds it to an instant.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub(super) fn span(ttl: std::time::Duration) -> i64 {
-    micros(ttl)
+    crate::model::micros(ttl)
 }

@@ -3,7 +3,7 @@
 use coord_core::Result;
 use sqlx::mysql::MySqlPool;
 
-use super::super::answers::{self, Candidate, Place, RenewedRow, SweptRow};
+use super::super::answers::{self, Place, RenewedRow, SweptRow};
 use super::super::rows::{RecordRow, TaskRow, TipRow, signed, task_columns};
 use super::super::{BlockedReason, Claim, Claimed, Lease, Overdue, Renewal, Renewed, Sweep, Swept};
 use super::batch::{Transaction, json};
@@ -173,7 +173,7 @@ async fn candidates(
     let names = json(&claim.names)?;
     let builds = claim.builds.as_ref().map(json).transpose()?;
     let limit = u64::from(claim.limit) * u64::from(factor);
-    let mut query = sqlx::query_as(CANDIDATES);
+    let mut query = sqlx::query_scalar(CANDIDATES);
     for _ in 0..Priority::COUNT {
         query = query
             .bind(claim.namespace.as_str())
@@ -185,12 +185,8 @@ async fn candidates(
             .bind(&builds)
             .bind(limit);
     }
-    let found: Vec<Candidate> = query
-        .bind(limit)
-        .fetch_all(pool)
-        .await
-        .map_err(at("looking for tasks"))?;
-    Ok(found.into_iter().map(|found| found.task_id).collect())
+    let found = query.bind(limit).fetch_all(pool).await;
+    found.map_err(at("looking for tasks"))
 }
 
 async fn nothing(pool: &MySqlPool, claim: &Claim, now: i64) -> Result<Claimed> {

@@ -3,13 +3,14 @@
 use coord_core::Result;
 use sqlx::sqlite::{SqliteConnection, SqlitePool};
 
-use super::super::answers::{self, Candidate, Place, RenewedRow, SweptRow};
+use super::super::answers::{self, Place, RenewedRow, SweptRow};
 use super::super::rows::{NEVER, RecordRow, TaskRow, signed, task_columns};
 use super::super::{Claim, Claimed, Overdue, Renewal, Renewed, Sweep, Swept};
 use super::Sqlite;
 use super::batch::json;
 use super::error::{at, at_commit};
 use super::sql::{self, clock, event_columns};
+use crate::model::TaskKind;
 
 /// The due tasks of one priority, in the order of the index.
 macro_rules! probe {
@@ -129,6 +130,33 @@ const SWEEP: &str = "
         ORDER BY task_id LIMIT ?3)
     RETURNING task_id, task_type, namespace, queue, status";
 
+/// A task to lease, with what a claim gives it.
+#[derive(Debug, serde::Serialize)]
+struct Taken {
+    task_id: String,
+    attempt_id: Option<String>,
+}
+
+/// A task that may be leased.
+#[derive(Debug, sqlx::FromRow)]
+struct Candidate {
+    task_id: String,
+}
+
+/// Gives each task that is to be leased the id of its attempt.
+fn taken(claim: &Claim, candidates: Vec<Candidate>) -> Vec<Taken> {
+    let mut attempts = claim.attempts.iter();
+    let is_activity = claim.kind == TaskKind::Activity;
+    let taken = candidates.into_iter().map(|candidate| Taken {
+        task_id: candidate.task_id,
+        attempt_id: attempts
+            .next()
+            .filter(|_| is_activity)
+            .map(ToString::to_string),
+    });
+    taken.collect()
+}
+
 pub(super) async fn claim(store: &Sqlite, claim: &Claim) -> Result<Claimed> {
     const WHAT: &str = "claiming tasks";
     // Most polls find nothing, and need not wait for the write lock to see that.
@@ -142,7 +170,7 @@ pub(super) async fn claim(store: &Sqlite, claim: &Claim) -> Result<Claimed> {
     let candidates = candidates(&mut transaction, claim).await?;
     let now: i64 = now(&mut transaction).await?;
     let tasks: Vec<TaskRow> = sqlx::query_as(CLAIM)
-        .bind(json(&answers::taken(claim, candidates))?)
+        .bind(json(&taken(claim, candidates))?)
         .bind(claim.owner.as_str())
         .bind(now)
         .bind(answers::until(now, claim.ttl))
