@@ -1,5 +1,6 @@
 //! The Redis primitives side by side with their peers.
 
+mod broadcast;
 mod handover;
 mod limit;
 mod lock;
@@ -39,7 +40,7 @@ const URL: Variable = Variable {
 /// Both cores of a small machine, of which the server needs one.
 const WORKERS: usize = 2;
 
-const NAMES: [&str; 5] = ["lock", "handover", "renewal", "limit", "tick"];
+const NAMES: [&str; 6] = ["lock", "handover", "renewal", "limit", "tick", "broadcast"];
 
 /// What stands in `bench/results.json`: the last run of each benchmark.
 #[derive(Serialize)]
@@ -50,17 +51,32 @@ struct Results {
 
 fn main() -> ExitCode {
     let names: Vec<_> = std::env::args().skip(1).collect();
+    if let Some((broadcast::MODE, arguments)) =
+        names.split_first().map(|(one, rest)| (one.as_str(), rest))
+    {
+        return node(arguments);
+    }
     if let Some(name) = names.iter().find(|name| !NAMES.contains(&name.as_str())) {
         eprintln!("bench: {name} is none of {}", NAMES.join(", "));
         return ExitCode::from(2);
     }
+    finished(block_on(WORKERS, run(&names)))
+}
+
+/// A process of subscribers.
+fn node(arguments: &[String]) -> ExitCode {
+    finished(block_on(1, broadcast::run_node(arguments)))
+}
+
+fn block_on(workers: usize, work: impl Future<Output = Result<()>>) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(WORKERS)
+        .worker_threads(workers)
         .enable_all()
-        .build();
-    let done = runtime
-        .map_err(Into::into)
-        .and_then(|runtime| runtime.block_on(run(&names)));
+        .build()?;
+    runtime.block_on(work)
+}
+
+fn finished(done: Result<()>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -104,7 +120,8 @@ async fn run(names: &[String]) -> Result<()> {
             "handover" => handover::run(&server, npm.as_ref()).await?,
             "renewal" => renewal::run(&server).await?,
             "limit" => limit::run(&server, npm.as_ref()).await?,
-            _ => tick::run(&server, npm.as_ref()).await?,
+            "tick" => tick::run(&server, npm.as_ref()).await?,
+            _ => broadcast::run(&server).await?,
         };
         table.load = load;
         println!("{}", table.text());
