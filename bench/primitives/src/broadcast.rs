@@ -1,5 +1,6 @@
 //! One publisher, and subscribers in other processes.
 
+mod gap;
 mod node;
 
 use std::process::Stdio;
@@ -87,6 +88,7 @@ pub(crate) async fn run(server: &Server) -> Result<Table> {
             rows.push(compare(bytes, &rounds[0], side, theirs));
         }
     }
+    rows.push(gap::row(server).await?);
     let subscribers = NODES * SUBSCRIBERS;
     Ok(Table {
         title: format!(
@@ -100,6 +102,12 @@ pub(crate) async fn run(server: &Server) -> Result<Table> {
             "ours: sequence and epoch in each message, JSON, one connection a process; redis-rs: \
              bare bytes, a connection a subscriber; fred: bare bytes, one connection a process"
                 .to_owned(),
+            format!(
+                "a miss: the connections of {} subscribers fall silent, a message is published; from \
+                 then to the gap at the last of them, with pings every {} ms",
+                gap::SUBSCRIBERS,
+                gap::INTERVAL.as_millis()
+            ),
         ],
         rows,
     })
