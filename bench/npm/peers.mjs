@@ -1,11 +1,12 @@
 // Runs what it is told on standard input, a JSON object a line, and answers with one a line.
 import { createInterface } from 'node:readline';
+import { cache } from './cache.mjs';
 import { handover } from './handover.mjs';
 import { limit } from './limit.mjs';
 import { lock } from './lock.mjs';
 import { tick } from './tick.mjs';
 
-const benchmarks = { handover, limit, lock, tick };
+const benchmarks = { cache, handover, limit, lock, tick };
 
 for await (const line of createInterface({ input: process.stdin })) {
   const { run, ...options } = JSON.parse(line);

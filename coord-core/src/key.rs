@@ -128,7 +128,17 @@ impl KeySpace {
 
     /// The pattern of all keys of `kind` whose first name starts with `start`.
     pub fn pattern(&self, kind: &'static str, start: &str) -> Pattern {
+        self.pattern_within(kind, &[], start)
+    }
+
+    /// The pattern of all keys of `kind` whose names begin with `names`, and whose next name starts
+    /// with `start`.
+    pub fn pattern_within(&self, kind: &'static str, names: &[&Name], start: &str) -> Pattern {
         let mut text = self.opened(kind);
+        for name in names {
+            text.push(':');
+            push_encoded(&mut text, name.as_str());
+        }
         text.push(':');
         push_encoded(&mut text, start);
         text.push_str("*}");
@@ -231,6 +241,12 @@ impl Pattern {
     /// The pattern of the channels of these keys.
     pub fn channels(&self, database: u32) -> Channel {
         Channel(format!("{}@{database}", self.0).into())
+    }
+
+    /// How every key that it matches begins, literally.
+    pub fn start(&self) -> &str {
+        let (start, _) = self.0.split_once('*').expect("every pattern has one star");
+        start
     }
 
     /// The pattern as Redis sees it.
@@ -351,6 +367,17 @@ mod tests {
             space().pattern("lease", "a*").as_str(),
             "app:test:{lease:a%2A*}"
         );
+    }
+
+    #[test]
+    fn a_pattern_within_names_matches_none_whose_name_only_begins_like_them() {
+        let pattern = space().pattern_within("cache", &[&name("users")], "4");
+
+        assert_eq!(pattern.as_str(), "app:test:{cache:users:4*}");
+        assert_eq!(pattern.start(), "app:test:{cache:users:4");
+        let all = space().pattern_within("cache", &[&name("users")], "");
+        let other = space().key("cache", &[&name("users2"), &name("4")]);
+        assert!(!other.as_str().starts_with(all.start()));
     }
 
     #[test]

@@ -19,31 +19,31 @@ use crate::lane::Lane;
 use crate::server::Server;
 use crate::signals::{Kept, Purpose, SIGNALS, Signal};
 use crate::subscriber::{Subscriber, Subscription};
+use crate::tracking::{Change, Tracker, Tracking};
 use crate::upkeep::Upkeep;
 
 /// Between two attempts to settle what became of a command.
 const SETTLE: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
-
-/// Keys asked for in one step of a scan: a few hundred microseconds of the server's time.
-const SCAN_COUNT: u32 = 1000;
 
 /// A client of one Redis: a server, a master behind sentinels, or a cluster.
 ///
 /// Clones share its connections, which are separated by purpose: **command** connections carry
 /// all calls, pipelined, and never subscribe; **upkeep** has a thread and a connection of its own
 /// for renewals and releases, so that they go on while the caller's runtime is busy; one
-/// **subscriber** carries all subscriptions of the process; the **blocking** pool (feature
+/// **subscriber** carries all subscriptions of the process, and one **tracking** connection the news
+/// of changed keys; the **blocking** pool (feature
 /// `blocking`) takes the calls that occupy a connection. Each is supervised: reconnected by
 /// failure, for ever, with capped and jittered backoff.
 #[derive(Clone)]
-pub struct Redis(Arc<Inner>);
+pub struct Redis(pub(crate) Arc<Inner>);
 
-struct Inner {
-    config: Arc<Config>,
+pub(crate) struct Inner {
+    pub(crate) config: Arc<Config>,
     server: Server,
-    command: Lane,
+    pub(crate) command: Lane,
     apart: Lane,
     subscriber: OnceLock<Subscriber>,
+    tracker: OnceLock<Tracker>,
     #[cfg(feature = "blocking")]
     pools: crate::blocking::Pools,
     /// Weak, since what is shared has the client in turn.
@@ -82,6 +82,7 @@ impl Redis {
             command,
             apart,
             subscriber: OnceLock::new(),
+            tracker: OnceLock::new(),
             shared: Mutex::default(),
             upkeep,
         })))
@@ -243,56 +244,6 @@ impl Redis {
             .await
     }
 
-    /// All keys that match `pattern`, in no order; a key that comes or goes meanwhile may be
-    /// missing or there. The server is never blocked for longer than one step.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    ///
-    /// # Cancel safety
-    /// Safe: it only reads.
-    pub async fn scan(&self, pattern: &Pattern) -> Result<Vec<String>> {
-        let first = Command::new("SCAN").idempotent();
-        let mut keys = Vec::new();
-        let deadline = || Instant::now() + self.0.config.deadline;
-        for link in self.0.command.links(&first, deadline()).await? {
-            let mut cursor = "0".to_owned();
-            loop {
-                let step = first.clone().arg(&cursor).arg("MATCH").pattern(pattern);
-                let step = step.arg("COUNT").arg(SCAN_COUNT);
-                let reply = self.0.command.run_on(&link, &step, deadline()).await?;
-                let [next, found] = reply.array()?;
-                for key in found.list()? {
-                    keys.push(key.text()?);
-                }
-                cursor = next.text()?;
-                if cursor == "0" {
-                    break;
-                }
-            }
-        }
-        keys.sort_unstable();
-        keys.dedup();
-        Ok(keys)
-    }
-
-    /// Removes all keys that match `pattern`, one at a time, and says how many; a key that comes
-    /// meanwhile may stay.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run); what was removed before the error is gone.
-    ///
-    /// # Cancel safety
-    /// Safe: some keys may be left, and another call removes them.
-    pub async fn remove(&self, pattern: &Pattern) -> Result<u64> {
-        let mut removed = 0;
-        for key in self.scan(pattern).await? {
-            let unlink = Command::new("UNLINK").scanned(&key).idempotent();
-            removed += u64::try_from(self.run(&unlink).await?.int()?).unwrap_or(0);
-        }
-        Ok(removed)
-    }
-
     /// Subscribes to `channel`, and returns once the server has confirmed it.
     ///
     /// # Errors
@@ -365,6 +316,24 @@ impl Redis {
             })
     }
 
+    /// Has `changed` told of every change of the keys that match `pattern`, whoever makes it, from
+    /// [`Change::Begun`] on, until the returned value is dropped.
+    ///
+    /// It runs on the upkeep thread, so it must be quick. All that is tracked by this client
+    /// shares one connection to each master, which carries no commands (`CLIENT TRACKING` in
+    /// broadcasting mode).
+    pub fn track(
+        &self,
+        pattern: &Pattern,
+        changed: impl Fn(Change<'_>) + Send + 'static,
+    ) -> Tracking {
+        let tracker = self
+            .0
+            .tracker
+            .get_or_init(|| Tracker::start(&self.0.config, &self.0.apart, self.0.upkeep.runtime()));
+        tracker.track(pattern, Box::new(changed))
+    }
+
     /// The command that publishes to what [`subscribe`](Self::subscribe) subscribed to, for use
     /// in scripts: `SPUBLISH` on a cluster with sharded pub/sub, `PUBLISH` elsewhere.
     pub fn publish_verb(&self) -> &'static str {
@@ -429,6 +398,9 @@ impl Redis {
         self.0.upkeep.close();
         if let Some(subscriber) = self.0.subscriber.get() {
             subscriber.close();
+        }
+        if let Some(tracker) = self.0.tracker.get() {
+            tracker.close();
         }
         self.0.command.close();
         self.0.apart.close();

@@ -99,6 +99,11 @@ impl Cluster {
         self.shared.map().nodes.values().cloned().collect()
     }
 
+    /// The owner of every slot; empty until the first reading.
+    pub(crate) fn owners(&self) -> Vec<Option<Address>> {
+        self.shared.map().owners.clone()
+    }
+
     /// The address of the owner of `slot`.
     pub(crate) fn owner(&self, slot: u16) -> Option<Address> {
         self.shared.map().owners.get(usize::from(slot))?.clone()

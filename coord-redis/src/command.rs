@@ -59,9 +59,7 @@ impl Command {
 
     /// Adds a key as a scan of ours found it.
     pub(crate) fn scanned(mut self, key: &str) -> Self {
-        let rest = key.split_once('{').map(|(_, rest)| rest);
-        let tag = rest.and_then(|rest| rest.split_once('}'));
-        self.slot = tag.map(|(tag, _)| slot_of(tag));
+        self.slot = scanned_slot(key);
         self.cmd.arg(key);
         self
     }
@@ -159,6 +157,13 @@ impl Receipt {
             (before, after) => before == after,
         }
     }
+}
+
+/// The cluster slot of a key as a scan of ours found it, which therefore has a hash tag.
+pub(crate) fn scanned_slot(key: &str) -> Option<u16> {
+    let (_, rest) = key.split_once('{')?;
+    let (tag, _) = rest.split_once('}')?;
+    Some(slot_of(tag))
 }
 
 /// The cluster slot of a hash tag, as the Redis cluster specification defines it (CRC16, XMODEM).

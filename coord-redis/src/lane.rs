@@ -125,6 +125,14 @@ impl Lane {
         })
     }
 
+    /// The node that a single link is connected to now; nothing on a cluster.
+    pub(crate) fn current(&self) -> Option<Arc<Address>> {
+        match &self.route {
+            Route::Single(link) => link.live().map(|live| live.address),
+            Route::Cluster(_) => None,
+        }
+    }
+
     /// The cluster behind this lane, if it is one.
     pub(crate) fn cluster(&self) -> Option<&Cluster> {
         match &self.route {

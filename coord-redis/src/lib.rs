@@ -11,6 +11,9 @@
 //!   within two ping intervals, a master that was demoted at its first `READONLY`.
 //! - A subscription that was interrupted says so, with the length of the gap, before the first
 //!   message after it.
+//! - Whoever tracks keys learns of every change of them, also by other clients, or that changes may
+//!   have been missed: at once when the connection was closed, within two ping intervals when it
+//!   fell silent.
 //!
 //! It does not hold that an acknowledged write survives a failover: replication is asynchronous.
 //! It does not hold that a published message arrives: pub/sub delivers at most once.
@@ -37,6 +40,7 @@
 //! | [`Redis`] | the client, its connections and its shutdown |
 //! | [`Command`], [`Script`], [`Reply`], [`Receipt`] | what is sent and what comes back |
 //! | [`Subscription`], [`Notice`], [`Following`], [`Heard`] | what is received |
+//! | [`Tracking`], [`Change`] | which keys have changed, whoever changed them |
 //! | [`Server`], [`ServerKind`], [`Version`], [`Kept`] | what the server is, and what is kept in it |
 //!
 //! # Features
@@ -55,12 +59,14 @@ mod feed;
 mod following;
 mod lane;
 mod link;
+mod scan;
 mod script;
 mod server;
 mod signals;
 mod subscriber;
 #[cfg(feature = "tls")]
 mod tls;
+mod tracking;
 mod upkeep;
 
 pub use client::Redis;
@@ -71,3 +77,4 @@ pub use script::Script;
 pub use server::{Server, ServerKind, Version};
 pub use signals::{Kept, SIGNALS};
 pub use subscriber::{Notice, Subscription};
+pub use tracking::{Change, Tracking};

@@ -11,9 +11,10 @@ pub(crate) enum Purpose {
     Command,
     Upkeep,
     Subscriber,
+    Tracking,
 }
 coord_core::labels! { Purpose {
-    Command => "command", Upkeep => "upkeep", Subscriber => "subscriber",
+    Command => "command", Upkeep => "upkeep", Subscriber => "subscriber", Tracking => "tracking",
 } }
 
 /// Why a connection ended.

@@ -22,6 +22,7 @@ pub const CRATES: &[(&str, &[Declaration])] = &[
     ("coord-broadcast", coord_broadcast::SIGNALS),
     ("coord-ratelimit", coord_ratelimit::SIGNALS),
     ("coord-fanout", coord_fanout::SIGNALS),
+    ("coord-cache", coord_cache::SIGNALS),
 ];
 
 /// Every crate that reads the environment, with its variables.

@@ -12,7 +12,7 @@ use redis::aio::MultiplexedConnection;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-pub(crate) use node::{MODE, run as run_node};
+pub(crate) use node::{NODE, run as node};
 
 use crate::Result;
 use crate::server::Server;
@@ -23,8 +23,8 @@ const NODES: usize = 4;
 const SUBSCRIBERS: usize = 25;
 const ROUNDS: usize = 5;
 
-/// Published together, and awaited by all before the next: fewer than what a subscriber of ours
-/// may be behind. The peers' buffers have no bound.
+/// Published together, and awaited by all before the next: fewer than what a subscriber may be
+/// behind.
 const BATCH: usize = 200;
 
 /// The body of a message in bytes, and how many batches make a round.
@@ -194,7 +194,7 @@ impl Group {
         let mut nodes = Vec::new();
         for _ in 0..NODES {
             let mut child = Command::new(std::env::current_exe()?)
-                .args([MODE, side.name(), server.url(), &channel])
+                .args([NODE, side.name(), server.url(), &channel])
                 .stdout(Stdio::piped())
                 .kill_on_drop(true)
                 .spawn()?;
@@ -221,7 +221,8 @@ impl Group {
             let publishing = (0..BATCH).map(|_| self.publisher.publish());
             futures::future::try_join_all(publishing).await?;
             for node in &mut self.nodes {
-                node.says("got").await?;
+                let got = node.says("got").await;
+                got.map_err(|error| format!("{}: {error}", self.side.name()))?;
             }
         }
         let elapsed = start.elapsed();

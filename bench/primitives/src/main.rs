@@ -1,6 +1,7 @@
 //! The Redis primitives side by side with their peers.
 
 mod broadcast;
+mod cache;
 mod handover;
 mod limit;
 mod lock;
@@ -40,7 +41,7 @@ const URL: Variable = Variable {
 /// Both cores of a small machine, of which the server needs one.
 const WORKERS: usize = 2;
 
-const NAMES: [&str; 6] = ["lock", "handover", "renewal", "limit", "tick", "broadcast"];
+const NAMES: [&str; 7] = ["lock", "handover", "renewal", "limit", "tick", "cache", "broadcast"];
 
 /// What stands in `bench/results.json`: the last run of each benchmark.
 #[derive(Serialize)]
@@ -51,21 +52,16 @@ struct Results {
 
 fn main() -> ExitCode {
     let names: Vec<_> = std::env::args().skip(1).collect();
-    if let Some((broadcast::MODE, arguments)) =
-        names.split_first().map(|(one, rest)| (one.as_str(), rest))
-    {
-        return node(arguments);
+    match names.split_first().map(|(one, rest)| (one.as_str(), rest)) {
+        Some((broadcast::NODE, rest)) => return finished(block_on(1, broadcast::node(rest))),
+        Some((cache::NODE, [url])) => return finished(block_on(WORKERS, cache::node(url))),
+        _ => {}
     }
     if let Some(name) = names.iter().find(|name| !NAMES.contains(&name.as_str())) {
         eprintln!("bench: {name} is none of {}", NAMES.join(", "));
         return ExitCode::from(2);
     }
     finished(block_on(WORKERS, run(&names)))
-}
-
-/// A process of subscribers.
-fn node(arguments: &[String]) -> ExitCode {
-    finished(block_on(1, broadcast::run_node(arguments)))
 }
 
 fn block_on(workers: usize, work: impl Future<Output = Result<()>>) -> Result<()> {
@@ -121,6 +117,7 @@ async fn run(names: &[String]) -> Result<()> {
             "renewal" => renewal::run(&server).await?,
             "limit" => limit::run(&server, npm.as_ref()).await?,
             "tick" => tick::run(&server, npm.as_ref()).await?,
+            "cache" => cache::run(&server, npm.as_ref()).await?,
             _ => broadcast::run(&server).await?,
         };
         table.load = load;

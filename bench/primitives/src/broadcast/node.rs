@@ -13,7 +13,7 @@ use super::{BATCH, SUBSCRIBERS, Side};
 use crate::Result;
 
 /// The first argument of such a process.
-pub(crate) const MODE: &str = "broadcast-node";
+pub(crate) const NODE: &str = "broadcast-node";
 
 /// Runs a node: `arguments` are the side, the URL of the server and the channel.
 pub(crate) async fn run(arguments: &[String]) -> Result<()> {
@@ -40,6 +40,9 @@ fn say(word: &str) -> Result<()> {
     writeln!(out, "{word}")?;
     Ok(out.flush()?)
 }
+
+/// What a subscriber of ours may be behind.
+const BUFFERED: usize = 256;
 
 /// Counts the messages of one subscriber, and tells of each batch.
 struct Count {
@@ -101,12 +104,16 @@ async fn bare(url: &str, channel: &str, batch: &mpsc::UnboundedSender<()>) -> Re
 }
 
 async fn with_fred(url: &str, channel: &str, batch: &mpsc::UnboundedSender<()>) -> Result<()> {
-    let client = Builder::from_config(FredConfig::from_url(url)?).build_subscriber_client()?;
+    let client = Builder::from_config(FredConfig::from_url(url)?)
+        // By default it drops what is more than 32 messages ahead of a receiver.
+        .with_performance_config(|performance| performance.broadcast_channel_capacity = BUFFERED)
+        .build_subscriber_client()?;
     client.init().await?;
     for _ in 0..SUBSCRIBERS {
         let mut messages = client.message_rx();
         let (mut count, client) = (Count::new(batch), client.clone());
         tokio::spawn(async move {
+            // What was dropped is no delivery: the batch never ends.
             while let Ok(message) = messages.recv().await {
                 std::hint::black_box(message.value.as_bytes());
                 count.one();
