@@ -41,7 +41,15 @@ const URL: Variable = Variable {
 /// Both cores of a small machine, of which the server needs one.
 const WORKERS: usize = 2;
 
-const NAMES: [&str; 7] = ["lock", "handover", "renewal", "limit", "tick", "cache", "broadcast"];
+const NAMES: [&str; 7] = [
+    "lock",
+    "handover",
+    "renewal",
+    "limit",
+    "tick",
+    "cache",
+    "broadcast",
+];
 
 /// What stands in `bench/results.json`: the last run of each benchmark.
 #[derive(Serialize)]
