@@ -204,8 +204,13 @@ async fn near(server: &Server, npm: Option<&Npm>) -> Result<Vec<Row>> {
     Ok(peers
         .map(|peer| {
             let pick = |sample: &Sample| sample.p50_us * 1000.0;
-            row("hit in the process", (&sides, &rounds), (0, peer), ("ns p50", pick))
-                .aim(Target::OursAtMost(200.0))
+            row(
+                "hit in the process",
+                (&sides, &rounds),
+                (0, peer),
+                ("ns p50", pick),
+            )
+            .aim(Target::OursAtMost(200.0))
         })
         .collect())
 }
@@ -218,7 +223,11 @@ async fn far(server: &Server, npm: Option<&Npm>) -> Result<Vec<Row>> {
     let mut set = redis::cmd("SET");
     set.arg("bench-plain:one").arg(value());
     set.query_async::<()>(&mut plain.clone()).await?;
-    let mut sides = vec![Side::Get(cache.clone()), Side::Fetch(cache), Side::Plain(plain)];
+    let mut sides = vec![
+        Side::Get(cache.clone()),
+        Side::Fetch(cache),
+        Side::Plain(plain),
+    ];
     if npm.is_some() {
         sides.push(Side::CacheableFar);
     }
@@ -282,7 +291,9 @@ fn row(
 
 fn cost(rounds: &[Sample]) -> Cost {
     let of = |pick: fn(&Cost) -> Option<f64>| {
-        Some(median(rounds.iter().filter_map(|sample| pick(&sample.cost))))
+        Some(median(
+            rounds.iter().filter_map(|sample| pick(&sample.cost)),
+        ))
     };
     Cost {
         round_trips: of(|cost| cost.round_trips),
@@ -315,7 +326,9 @@ async fn misses(server: &Server) -> Result<Vec<Row>> {
     for round in 0..=ROUNDS {
         let name = format!("miss-{}-{round}", std::process::id());
         for node in &mut nodes {
-            node.input.write_all(format!("{CALLERS} {name}\n").as_bytes()).await?;
+            node.input
+                .write_all(format!("{CALLERS} {name}\n").as_bytes())
+                .await?;
         }
         let mut all = 0;
         let mut slowest: f64 = 0.0;
@@ -330,28 +343,35 @@ async fn misses(server: &Server) -> Result<Vec<Row>> {
         }
         // One caller alone, to see what a miss sends.
         let before = server.usage().await?;
-        nodes[0].input.write_all(format!("1 {name}-alone\n").as_bytes()).await?;
+        nodes[0]
+            .input
+            .write_all(format!("1 {name}-alone\n").as_bytes())
+            .await?;
         nodes[0].answer().await?;
         let used = server.usage().await?.since(&before);
         if round > 0 {
-            calls.push((used.calls(&["evalsha", "eval"]) + used.calls(&["set"])
+            calls.push(
+                (used.calls(&["evalsha", "eval"]) + used.calls(&["set"])
                 // That which the script of the second call makes.
-                - 1) as f64);
+                - 1) as f64,
+            );
         }
     }
-    let alone = |of: &[f64], work: &str, unit, bound: f64| Row {
-        work: work.to_owned(),
-        peer: "one a process".to_owned(),
-        unit,
-        ours: Spread::of(of.iter().copied()),
-        theirs: Spread::of([PROCESSES as f64]),
-        ratio: median(of.iter().map(|one| one / PROCESSES as f64)),
-        target: None,
-        met: None,
-        our_cost: Cost::default(),
-        their_cost: Cost::default(),
-    }
-    .aim(Target::OursAtMost(bound));
+    let alone = |of: &[f64], work: &str, unit, bound: f64| {
+        Row {
+            work: work.to_owned(),
+            peer: "one a process".to_owned(),
+            unit,
+            ours: Spread::of(of.iter().copied()),
+            theirs: Spread::of([PROCESSES as f64]),
+            ratio: median(of.iter().map(|one| one / PROCESSES as f64)),
+            target: None,
+            met: None,
+            our_cost: Cost::default(),
+            their_cost: Cost::default(),
+        }
+        .aim(Target::OursAtMost(bound))
+    };
     let mut trips = alone(&calls, "a miss of one caller", "round trips", 2.0);
     trips.peer = "the least there is".to_owned();
     trips.theirs = Spread::of([2.0]);
@@ -362,9 +382,17 @@ async fn misses(server: &Server) -> Result<Vec<Row>> {
     late.unit = "ms";
     late.ours = Spread::of(times.iter().copied());
     late.theirs = Spread::of([LOAD.as_secs_f64() * 1000.0]);
-    late.ratio = median(times.iter().map(|late| late / (LOAD.as_secs_f64() * 1000.0)));
+    late.ratio = median(
+        times
+            .iter()
+            .map(|late| late / (LOAD.as_secs_f64() * 1000.0)),
+    );
     (late.target, late.met) = (None, None);
-    Ok(vec![alone(&loads, "256 callers miss", "loads", 1.0), trips, late])
+    Ok(vec![
+        alone(&loads, "256 callers miss", "loads", 1.0),
+        trips,
+        late,
+    ])
 }
 
 impl Node {

@@ -1,5 +1,6 @@
 //! The Redis primitives side by side with their peers.
 
+mod broadcast;
 mod cache;
 mod handover;
 mod limit;
@@ -40,7 +41,15 @@ const URL: Variable = Variable {
 /// Both cores of a small machine, of which the server needs one.
 const WORKERS: usize = 2;
 
-const NAMES: [&str; 6] = ["lock", "handover", "renewal", "limit", "tick", "cache"];
+const NAMES: [&str; 7] = [
+    "lock",
+    "handover",
+    "renewal",
+    "limit",
+    "tick",
+    "cache",
+    "broadcast",
+];
 
 /// What stands in `bench/results.json`: the last run of each benchmark.
 #[derive(Serialize)]
@@ -51,25 +60,27 @@ struct Results {
 
 fn main() -> ExitCode {
     let names: Vec<_> = std::env::args().skip(1).collect();
-    let node = match names.as_slice() {
-        [word, url] if word == cache::NODE => Some(url.clone()),
-        _ => None,
-    };
-    let unknown = |name: &&String| node.is_none() && !NAMES.contains(&name.as_str());
-    if let Some(name) = names.iter().find(unknown) {
+    match names.split_first().map(|(one, rest)| (one.as_str(), rest)) {
+        Some((broadcast::NODE, rest)) => return finished(block_on(1, broadcast::node(rest))),
+        Some((cache::NODE, [url])) => return finished(block_on(WORKERS, cache::node(url))),
+        _ => {}
+    }
+    if let Some(name) = names.iter().find(|name| !NAMES.contains(&name.as_str())) {
         eprintln!("bench: {name} is none of {}", NAMES.join(", "));
         return ExitCode::from(2);
     }
+    finished(block_on(WORKERS, run(&names)))
+}
+
+fn block_on(workers: usize, work: impl Future<Output = Result<()>>) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(WORKERS)
+        .worker_threads(workers)
         .enable_all()
-        .build();
-    let done = runtime
-        .map_err(Into::into)
-        .and_then(|runtime| match node {
-            Some(url) => runtime.block_on(cache::node(&url)),
-            None => runtime.block_on(run(&names)),
-        });
+        .build()?;
+    runtime.block_on(work)
+}
+
+fn finished(done: Result<()>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -114,7 +125,8 @@ async fn run(names: &[String]) -> Result<()> {
             "renewal" => renewal::run(&server).await?,
             "limit" => limit::run(&server, npm.as_ref()).await?,
             "tick" => tick::run(&server, npm.as_ref()).await?,
-            _ => cache::run(&server, npm.as_ref()).await?,
+            "cache" => cache::run(&server, npm.as_ref()).await?,
+            _ => broadcast::run(&server).await?,
         };
         table.load = load;
         println!("{}", table.text());

@@ -1,6 +1,7 @@
 //! The peers from npm: a Node.js process that runs what it is told.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde::de::DeserializeOwned;
@@ -32,7 +33,7 @@ impl Npm {
                 return Err(format!("{tool} is not there"));
             }
         }
-        if !folder.join("node_modules/.package-lock.json").is_file() {
+        if !is_installed(&folder) {
             eprintln!("bench: installing the npm peers");
             let install = Command::new("npm")
                 // They bring no code of their own to run at installation.
@@ -85,6 +86,14 @@ pub(crate) struct Driven {
     pub(crate) p50_us: f64,
     /// Of the client.
     pub(crate) cpu_us: f64,
+}
+
+/// Whether what is installed is what the lock file names now: npm writes its copy when it is done.
+fn is_installed(folder: &Path) -> bool {
+    let changed = |file: &str| fs::metadata(folder.join(file)).and_then(|file| file.modified());
+    let installed = changed("node_modules/.package-lock.json");
+    let wanted = changed("package-lock.json");
+    installed.is_ok_and(|installed| wanted.is_ok_and(|wanted| wanted <= installed))
 }
 
 fn folder() -> PathBuf {

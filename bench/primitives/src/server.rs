@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use coord_redis::{Config, Redis};
-use redis::aio::MultiplexedConnection;
-use redis::{Client, IntoConnectionInfo};
+use redis::aio::{ConnectionManager, ConnectionManagerConfig, MultiplexedConnection};
+use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo};
 
 use crate::Result;
 use crate::statistics::quantile;
 
 /// The PINGs of one measurement of the round trip.
 const PINGS: usize = 2000;
+
+/// What the bare client waits for an answer. By default half a second, which a busy machine may
+/// take to answer a whole backlog.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The server under test, with a connection that only looks at it.
 pub(crate) struct Server {
@@ -32,7 +36,7 @@ impl Server {
         let client = Client::open(url)?;
         Ok(Self {
             url: url.to_owned(),
-            admin: client.get_multiplexed_async_connection().await?,
+            admin: connected(&client).await?,
         })
     }
 
@@ -96,8 +100,14 @@ impl Server {
 
     /// A connection of the bare client.
     pub(crate) async fn plain(&self, nodelay: bool) -> Result<MultiplexedConnection> {
-        let client = self.client(nodelay)?;
-        Ok(client.get_multiplexed_async_connection().await?)
+        connected(&self.client(nodelay)?).await
+    }
+
+    /// A connection of the bare client that it connects again by itself.
+    pub(crate) async fn managed(&self) -> Result<ConnectionManager> {
+        let config = ConnectionManagerConfig::new().set_response_timeout(Some(PATIENCE));
+        let client = self.client(true)?;
+        Ok(client.get_connection_manager_with_config(config).await?)
     }
 
     /// A client of the coord crates.
@@ -129,6 +139,12 @@ impl Server {
         let mut info = redis::cmd("INFO");
         Ok(info.arg(section).query_async(&mut connection).await?)
     }
+}
+
+async fn connected(client: &Client) -> Result<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+    let connected = client.get_multiplexed_async_connection_with_config(&config);
+    Ok(connected.await?)
 }
 
 impl Usage {

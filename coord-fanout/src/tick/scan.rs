@@ -316,11 +316,20 @@ fn tick_id(tick: &Tick, instant: TickTime) -> Result<Name> {
 /// The parts with colons between them, and those within them escaped: different parts give
 /// different names.
 fn joined(parts: &[&str]) -> Result<Name> {
-    let parts: Vec<_> = parts
-        .iter()
-        .map(|part| part.replace('%', "%25").replace(':', "%3A"))
-        .collect();
-    Name::new(parts.join(":"))
+    let mut text = String::with_capacity(64);
+    for (index, part) in parts.iter().enumerate() {
+        if index > 0 {
+            text.push(':');
+        }
+        for character in part.chars() {
+            match character {
+                '%' => text.push_str("%25"),
+                ':' => text.push_str("%3A"),
+                other => text.push(other),
+            }
+        }
+    }
+    Name::new(text)
 }
 
 #[cfg(test)]

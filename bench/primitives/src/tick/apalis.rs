@@ -33,7 +33,7 @@ pub(super) async fn round(server: &Server, round: usize) -> Result<Sample> {
             .queue(&queue)
             .batch_size(CONCURRENCY)
             .idempotency_ttl(Some(Duration::from_millis(WINDOW_MS)));
-        let connection = server.client(true)?.get_connection_manager().await?;
+        let connection = server.managed().await?;
         nodes.push(Storage::new(connection).with_config(config));
     }
     let before = server.usage().await?;
