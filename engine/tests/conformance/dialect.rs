@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 use coord_core::{Env, Variable};
 #[cfg(feature = "mysql")]
 use coord_engine::store::Mysql;
@@ -27,6 +28,7 @@ const MYSQL_URL: Variable = Variable {
     about: "server for tests, without the name of a database",
 };
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 fn server(variable: &Variable) -> String {
     let set = Env::process()
         .text(variable)
@@ -172,9 +174,10 @@ impl Database {
 
     /// The file of one that is a file.
     pub(crate) fn path(&self) -> PathBuf {
-        match self {
-            Self::SqliteFile(folder) => folder.path().join("engine.db"),
-            _ => PathBuf::new(),
+        if let Self::SqliteFile(folder) = self {
+            folder.path().join("engine.db")
+        } else {
+            PathBuf::new()
         }
     }
 

@@ -92,7 +92,7 @@ pub(crate) async fn a_continued_run_loses_no_message(stage: Stage) {
     let current = Target::Current(namespace(), WorkflowId::new("w").expect("an id"));
     let signal = |id: &str| Deliver {
         target: current.clone(),
-        request: signal_request(id),
+        request: Some(signal_request(id)),
         ..crate::stage::signal(&first.run)
     };
     let task = stage.claim_workflow("w").await;
@@ -139,7 +139,7 @@ pub(crate) async fn a_continued_run_loses_no_message(stage: Stage) {
 pub(crate) async fn a_repeated_command_is_carried_out_once(stage: Stage) {
     let run = stage.start("w").await;
     let signal = Deliver {
-        request: signal_request("r"),
+        request: Some(signal_request("r")),
         ..crate::stage::signal(&run)
     };
     let twice = [

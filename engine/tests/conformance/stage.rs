@@ -242,8 +242,8 @@ pub(crate) fn request(id: &str) -> RequestId {
     RequestId::new(id).expect("an id")
 }
 
-pub(crate) fn signal_request(id: &str) -> Option<(CommandKind, RequestId)> {
-    Some((CommandKind::Signal, request(id)))
+pub(crate) fn signal_request(id: &str) -> (CommandKind, RequestId) {
+    (CommandKind::Signal, request(id))
 }
 
 /// A record that carries bytes that are no text.

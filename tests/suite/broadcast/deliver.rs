@@ -86,7 +86,18 @@ async fn a_subscriber_that_comes_amid_the_traffic_misses_nothing_from_its_first_
     for _ in 0..50 {
         let mut subscription = mine.subscribe(&news()).await.unwrap();
         let first = message(&mut subscription).await.body;
-        gets(&mut subscription, first + 1..first + 20).await;
+        let mut expected = first + 1;
+        while expected < first + 20 {
+            match next(&mut subscription).await {
+                Received::Message(message) => {
+                    assert_eq!(message.body, expected);
+                    expected += 1;
+                }
+                // On a busy machine nobody else may keep up with this publisher.
+                Received::Lagged(count) => expected += count,
+                Received::Gap(gap) => panic!("{gap:?} without an interruption"),
+            }
+        }
     }
     publishing.abort();
 }

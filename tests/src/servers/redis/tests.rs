@@ -198,7 +198,11 @@ mod tls {
         roots
             .add(CertificateDer::from_pem_file(server.ca_path()).unwrap())
             .unwrap();
-        let config = ClientConfig::builder()
+        // Named, since two providers are in the tree with the client of Amazon SQS.
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
         let socket = TcpStream::connect((Ipv4Addr::LOCALHOST, server.tls_port())).await?;
