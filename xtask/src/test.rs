@@ -29,6 +29,10 @@ pub(crate) const TESTS: &str = "coord-tests";
 /// redis-server or valkey-server in PATH; Docker, as far as containers go; as root on Debian or
 /// Ubuntu the package redis-tools. What is started here ends with this command, however it ends.
 ///
+/// The queue on Amazon SQS is tested on an emulator that takes Node with npm. The engine is tested on
+/// SQLite, and on the `PostgreSQL`, `MySQL` or `MariaDB` that `COORD_TEST_PG_URL` and
+/// `COORD_TEST_MYSQL_URL` name or that runs here without a password; the start says on which.
+///
 /// A test that cannot be run for want of a server makes the end red, unless
 /// `COORD_TEST_ALLOW_SKIP=1` is set; either way the end says which, and how many.
 #[derive(clap::Args)]
