@@ -31,14 +31,19 @@
 //! | [`Ttl`] | the life of a lease |
 //! | [`ClaimToken`], [`FencingToken`] | who claimed, and the number that outlives the claim |
 //! | [`Backoff`] | how long to wait before the next attempt |
+//! | `Calendar` | the instants of a schedule |
 //! | [`Env`], [`Variable`] | settings from the environment |
 //! | [`signals`], [`declare!`], [`labels!`] | what may be emitted, and who is told |
 //!
 //! # Features
+//! `calendar`, off by default: the instants of cron expressions and intervals (`Calendar`).
+//!
 //! `contract`, off by default: renders what operators get from declared signals and checks it, for
 //! tests and CI.
 
 mod backoff;
+#[cfg(feature = "calendar")]
+mod calendar;
 mod env;
 mod error;
 mod key;
@@ -47,6 +52,8 @@ mod token;
 mod ttl;
 
 pub use backoff::Backoff;
+#[cfg(feature = "calendar")]
+pub use calendar::Calendar;
 pub use env::{Env, Variable};
 pub use error::{Error, ErrorKind, Result};
 pub use key::{Channel, Key, KeySpace, Name, Pattern};

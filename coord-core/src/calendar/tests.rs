@@ -1,23 +1,23 @@
-use coord_core::ErrorKind;
 use proptest::prelude::*;
 
 use super::*;
+use crate::ErrorKind;
 
-fn at(text: &str) -> TickTime {
+fn at(text: &str) -> i64 {
     let time: Timestamp = text.parse().expect("a valid time");
-    TickTime(time.as_millisecond())
+    time.as_millisecond()
 }
 
-fn cron(expression: &str, zone: &str) -> Schedule {
-    Schedule::cron(expression, zone).expect("a valid schedule")
+fn cron(expression: &str, zone: &str) -> Calendar {
+    Calendar::cron(expression, zone).expect("a valid calendar")
 }
 
 /// All instants after `from` and up to `to`.
-fn instants(schedule: &Schedule, from: &str, to: &str) -> Vec<String> {
+fn instants(calendar: &Calendar, from: &str, to: &str) -> Vec<String> {
     let (mut time, end) = (at(from), at(to));
     let mut found = Vec::new();
-    while let Some(next) = schedule.next(time).filter(|next| *next <= end) {
-        found.push(next.to_string());
+    while let Some(next) = calendar.next(time).filter(|next| *next <= end) {
+        found.push(Calendar::text(next));
         time = next;
     }
     found
@@ -25,15 +25,15 @@ fn instants(schedule: &Schedule, from: &str, to: &str) -> Vec<String> {
 
 #[test]
 fn an_expression_is_read_in_its_zone() {
-    let schedule = cron("0 9 * * MON-FRI", "Europe/Berlin");
+    let calendar = cron("0 9 * * MON-FRI", "Europe/Berlin");
 
     // 2030-01-04 is a Friday; Berlin is an hour ahead in winter and two in summer.
     assert_eq!(
-        instants(&schedule, "2030-01-03T12:00:00Z", "2030-01-07T12:00:00Z"),
+        instants(&calendar, "2030-01-03T12:00:00Z", "2030-01-07T12:00:00Z"),
         ["2030-01-04T08:00:00Z", "2030-01-07T08:00:00Z"]
     );
     assert_eq!(
-        schedule.next(at("2030-07-01T00:00:00Z")),
+        calendar.next(at("2030-07-01T00:00:00Z")),
         Some(at("2030-07-01T07:00:00Z"))
     );
 }
@@ -48,16 +48,13 @@ fn seconds_are_an_optional_first_field() {
 
 #[test]
 fn an_instant_is_not_after_itself_and_is_the_latest_at_itself() {
-    let schedule = cron("0 * * * *", "UTC");
+    let calendar = cron("0 * * * *", "UTC");
     let noon = at("2030-01-01T12:00:00Z");
 
-    assert_eq!(schedule.next(noon), Some(at("2030-01-01T13:00:00Z")));
-    assert_eq!(schedule.latest(noon), Some(noon));
-    assert_eq!(
-        schedule.latest(TickTime(noon.0 - 1)),
-        Some(at("2030-01-01T11:00:00Z"))
-    );
-    assert_eq!(schedule.next(TickTime(noon.0 - 1)), Some(noon));
+    assert_eq!(calendar.next(noon), Some(at("2030-01-01T13:00:00Z")));
+    assert_eq!(calendar.latest(noon), Some(noon));
+    assert_eq!(calendar.latest(noon - 1), Some(at("2030-01-01T11:00:00Z")));
+    assert_eq!(calendar.next(noon - 1), Some(noon));
 }
 
 /// Berlin skips 02:00 to 03:00 on 2030-03-31, at 01:00 UTC.
@@ -141,29 +138,42 @@ mod in_an_hour_that_comes_twice {
 
 #[test]
 fn an_interval_has_the_same_instants_everywhere() {
-    let schedule = Schedule::every(Duration::from_millis(200)).expect("in range");
+    let calendar = Calendar::every(Duration::from_millis(200), Duration::ZERO).expect("in range");
 
-    assert_eq!(schedule.next(TickTime(1000)), Some(TickTime(1200)));
-    assert_eq!(schedule.next(TickTime(1199)), Some(TickTime(1200)));
-    assert_eq!(schedule.latest(TickTime(1199)), Some(TickTime(1000)));
-    assert_eq!(schedule.latest(TickTime(1200)), Some(TickTime(1200)));
-    assert_eq!(schedule.latest(TickTime(-1)), Some(TickTime(-200)));
+    assert_eq!(calendar.next(1000), Some(1200));
+    assert_eq!(calendar.next(1199), Some(1200));
+    assert_eq!(calendar.latest(1199), Some(1000));
+    assert_eq!(calendar.latest(1200), Some(1200));
+    assert_eq!(calendar.latest(-1), Some(-200));
+}
+
+#[test]
+fn an_offset_moves_every_instant() {
+    let (interval, offset) = (Duration::from_millis(200), Duration::from_millis(50));
+    let calendar = Calendar::every(interval, offset).expect("in range");
+
+    assert_eq!(calendar.next(1000), Some(1050));
+    assert_eq!(calendar.next(1050), Some(1250));
+    assert_eq!(calendar.latest(1049), Some(850));
+    assert_eq!(calendar.latest(1050), Some(1050));
 }
 
 #[test]
 fn both_limits_of_an_interval_hold() {
-    let refused =
-        |interval| matches!(Schedule::every(interval), Err(e) if e.kind() == ErrorKind::Invalid);
+    const MILLISECOND: Duration = Duration::from_millis(1);
+    let refused = |interval, offset| match Calendar::every(interval, offset) {
+        Ok(_) => false,
+        Err(error) => error.kind() == ErrorKind::Invalid,
+    };
 
-    assert!(!refused(SHORTEST));
-    assert!(!refused(LONGEST));
-    assert!(refused(
-        SHORTEST
-            .checked_sub(Duration::from_millis(1))
-            .expect("above zero")
-    ));
-    assert!(refused(LONGEST + Duration::from_millis(1)));
-    assert!(refused(Duration::from_micros(10_500)));
+    assert!(!refused(MILLISECOND, Duration::ZERO));
+    let latest = LONGEST.checked_sub(MILLISECOND).expect("above zero");
+    assert!(!refused(LONGEST, latest));
+    assert!(refused(Duration::ZERO, Duration::ZERO));
+    assert!(refused(LONGEST + MILLISECOND, Duration::ZERO));
+    assert!(refused(Duration::from_micros(10_500), Duration::ZERO));
+    assert!(refused(LONGEST, LONGEST));
+    assert!(refused(LONGEST, Duration::from_micros(1)));
 }
 
 #[test]
@@ -176,7 +186,7 @@ fn what_can_never_run_is_invalid() {
         ("* * * *", "UTC"),
         ("0 9 * * *", "Europe/Atlantis"),
     ] {
-        let error = Schedule::cron(expression, zone)
+        let error = Calendar::cron(expression, zone)
             .map(|_| ())
             .expect_err(expression);
         assert_eq!(error.kind(), ErrorKind::Invalid, "{expression}");
@@ -192,7 +202,7 @@ fn a_day_that_comes_every_eighth_year_is_found() {
     );
 }
 
-fn schedules() -> impl Strategy<Value = Schedule> {
+fn calendars() -> impl Strategy<Value = Calendar> {
     let expressions = prop::sample::select(vec![
         "* * * * *",
         "*/7 * * * *",
@@ -212,14 +222,15 @@ fn schedules() -> impl Strategy<Value = Schedule> {
     ]);
     prop_oneof![
         (expressions, zones).prop_map(|(expression, zone)| cron(expression, zone)),
-        (10_u64..100_000_000).prop_map(|millis| {
-            Schedule::every(Duration::from_millis(millis)).expect("in range")
+        (10_u64..100_000_000, 0_u64..10).prop_map(|(millis, offset)| {
+            let (millis, offset) = (Duration::from_millis(millis), Duration::from_millis(offset));
+            Calendar::every(millis, offset).expect("in range")
         }),
     ]
 }
 
 /// Times near the changes of clocks in 2030, and any others until 2100.
-fn times() -> impl Strategy<Value = TickTime> {
+fn times() -> impl Strategy<Value = i64> {
     const HOUR: i64 = 3_600_000;
     let changes = prop::sample::select(vec![
         "2030-03-31T01:00:00Z",
@@ -230,25 +241,25 @@ fn times() -> impl Strategy<Value = TickTime> {
         "2030-10-05T15:30:00Z",
     ]);
     prop_oneof![
-        (changes, -3 * HOUR..3 * HOUR).prop_map(|(change, shift)| TickTime(at(change).0 + shift)),
-        (0_i64..4_102_444_800_000).prop_map(TickTime),
+        (changes, -3 * HOUR..3 * HOUR).prop_map(|(change, shift)| at(change) + shift),
+        0_i64..4_102_444_800_000,
     ]
 }
 
 proptest! {
     #[test]
-    fn forwards_and_backwards_find_the_same_instants(schedule in schedules(), time in times()) {
-        let next = schedule.next(time).expect("before the end of the calendar");
-        let latest = schedule.latest(time).expect("after its beginning");
+    fn forwards_and_backwards_find_the_same_instants(calendar in calendars(), time in times()) {
+        let next = calendar.next(time).expect("before the end of the calendar");
+        let latest = calendar.latest(time).expect("after its beginning");
 
         prop_assert!(latest <= time && time < next);
-        prop_assert_eq!(schedule.latest(next), Some(next));
-        prop_assert_eq!(schedule.latest(TickTime(next.0 - 1)), Some(latest));
-        prop_assert_eq!(schedule.next(latest), Some(next));
+        prop_assert_eq!(calendar.latest(next), Some(next));
+        prop_assert_eq!(calendar.latest(next - 1), Some(latest));
+        prop_assert_eq!(calendar.next(latest), Some(next));
     }
 
     #[test]
     fn a_time_reads_back_as_it_is_written(time in times()) {
-        prop_assert_eq!(at(&time.to_string()), time);
+        prop_assert_eq!(at(&Calendar::text(time)), time);
     }
 }
