@@ -2,7 +2,8 @@
 //!
 //! A write that finds nothing under way goes to the database at once. Others gather while it is
 //! there, and go together when it is back: no timer, since the time of a commit is the best measure
-//! of how long to gather. Measured on PostgreSQL with two cores, this commits ten times as many
+//! of how long to gather. What goes together is of one sort: starts, turns, and the rest, since a
+//! store carries out a batch of one sort in fewer steps. Measured on PostgreSQL with two cores, this commits ten times as many
 //! small writes a second as a connection each (32 at once), and a lone write pays nothing.
 
 use std::collections::VecDeque;
@@ -152,21 +153,34 @@ async fn gather(
             let Ok(job) = waiting.try_recv() else { break };
             jobs.push(job);
         }
-        let batch = std::mem::take(&mut jobs);
-        let (store, clock, under_way) = (
-            Arc::clone(&store),
-            Arc::clone(&clock),
-            Arc::clone(&under_way),
-        );
-        under_way.fetch_add(1, Ordering::AcqRel);
+        let permits = Arc::new(permits);
         while batches.try_join_next().is_some() {}
-        batches.spawn(async move {
-            let _under_way = UnderWay(&under_way);
-            let _permits = permits;
-            carry_out(&*store, &clock, batch).await;
-        });
+        for batch in sorted(std::mem::take(&mut jobs)) {
+            let (store, clock) = (Arc::clone(&store), Arc::clone(&clock));
+            let (under_way, permits) = (Arc::clone(&under_way), Arc::clone(&permits));
+            under_way.fetch_add(1, Ordering::AcqRel);
+            batches.spawn(async move {
+                let _under_way = UnderWay(&under_way);
+                let _permits = permits;
+                carry_out(&*store, &clock, batch).await;
+            });
+        }
     }
     while batches.join_next().await.is_some() {}
+}
+
+/// The batches that go together: one of each sort of write.
+fn sorted(jobs: Vec<Job>) -> impl Iterator<Item = Vec<Job>> {
+    let mut batches = [Vec::new(), Vec::new(), Vec::new()];
+    for job in jobs {
+        let place = match &job.write {
+            Some(Write::Start(_)) => 0,
+            Some(Write::Append(_) | Write::Turn(_)) => 1,
+            _ => 2,
+        };
+        batches[place].push(job);
+    }
+    batches.into_iter().filter(|batch| !batch.is_empty())
 }
 
 /// Applies a batch and answers everybody. One that the database does not take is split, so that the

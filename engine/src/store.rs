@@ -11,6 +11,7 @@
 //! |---|---|
 //! | A call is one transaction: it happens whole or not at all. | `a_failed_call_leaves_nothing` |
 //! | A write in [`apply`](Store::apply) happens whole or not at all, whatever becomes of the others in the batch; a write whose fence fails is `Lost` and the others commit. | `a_lost_write_does_not_take_its_batch_along` |
+//! | Whatever way a dialect takes to carry out a batch, it does the same. | `a_write_does_the_same_alone_and_among_others` |
 //! | A fence compares task, owner and epoch and the end of the lease, in the first statement that touches the run, after any lock wait. | `an_expired_lease_writes_nothing`, `a_late_owner_writes_nothing_after_a_takeover` |
 //! | The epoch of a task grows at every claim and at every take-back, also over the workflow tasks of a run that come and go. | `an_epoch_never_comes_twice` |
 //! | Instants are read from the database's clock, after the locks are held. | `a_lease_is_whole_after_a_lock_wait` |

@@ -11,6 +11,8 @@
 
 mod asked;
 mod decide;
+#[cfg(feature = "postgres")]
+pub(super) mod plain;
 mod state;
 
 use std::time::Duration;

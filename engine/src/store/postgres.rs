@@ -8,16 +8,19 @@ mod batch;
 mod claim;
 mod error;
 mod fleet;
+mod kept;
 mod migrate;
+mod plain;
 mod read;
 mod sql;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use coord_core::{Error, Result};
-use sqlx::FromRow;
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgPool, PgPoolOptions, PgRow};
 use sqlx::query::{Query, QueryAs};
+use sqlx::{Connection, Executor, FromRow};
 
 use super::batch::{self as batches, retry};
 use super::{
@@ -26,6 +29,7 @@ use super::{
 };
 use crate::model::{OwnerId, Timestamp};
 use error::at;
+use kept::Kept;
 
 /// Connections of a process. Few are enough: writes share transactions, and claims are short.
 const CONNECTIONS: u32 = 8;
@@ -36,6 +40,7 @@ const ACQUIRE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct Postgres {
     pool: PgPool,
+    kept: Arc<Kept>,
     statements: Statements,
 }
 
@@ -45,6 +50,16 @@ struct Statements {
     /// Whether a connection keeps them under a name.
     named: bool,
 }
+
+/// What every session is set to. Each statement sees what was committed before it; one that waits
+/// five seconds for a lock is in a conflict that it should leave.
+///
+/// Statements are planned once. Each has an index that serves it, and a plan that was made while a
+/// table was small must not walk over it when it has grown; what that rules out costs the planner
+/// so much that it would compile the rest.
+const SESSION: &str = "SET default_transaction_isolation = 'read committed'; \
+    SET lock_timeout = '5s'; SET plan_cache_mode = force_generic_plan; \
+    SET enable_seqscan = off; SET jit = off";
 
 impl Postgres {
     /// The store in the database at `url`, `postgres://user:password@host:port/database`. Nothing
@@ -56,23 +71,29 @@ impl Postgres {
         let options: PgConnectOptions = url
             .parse()
             .map_err(|error: sqlx::Error| Error::invalid("reading the url").with_source(error))?;
-        let pool = PgPoolOptions::new()
-            .max_connections(CONNECTIONS)
-            .acquire_timeout(ACQUIRE)
-            .connect_lazy_with(options.application_name("coord-engine"));
+        let options = options.application_name("coord-engine");
+        let pool = pool().after_connect(|connection, _| {
+            Box::pin(async move { connection.execute(SESSION).await.map(drop) })
+        });
         Ok(Self {
-            pool,
+            pool: pool.connect_lazy_with(options),
+            kept: Arc::default(),
             statements: Statements { named: true },
         })
     }
 
     /// The same store, for a pooler that hands each transaction to another connection and does not
     /// follow prepared statements: `PgBouncer` before 1.21, or with `max_prepared_statements` at 0.
-    /// Each statement is then prepared anew, which costs a round trip.
+    /// Each statement is then prepared anew, which costs a round trip, and sessions, which others
+    /// use as well, are left as they are.
     #[must_use]
-    pub fn without_named_statements(mut self) -> Self {
-        self.statements.named = false;
-        self
+    pub fn without_named_statements(self) -> Self {
+        let options = PgConnectOptions::clone(&self.pool.connect_options());
+        Self {
+            pool: pool().connect_lazy_with(options),
+            kept: self.kept,
+            statements: Statements { named: false },
+        }
     }
 
     async fn begin(&self, how: &'static str, what: &'static str) -> Result<Transaction> {
@@ -82,6 +103,23 @@ impl Postgres {
             statements: self.statements,
         })
     }
+}
+
+/// A connection that was given back a moment ago is not asked again whether it lives: the pool has
+/// asked it then.
+fn pool() -> PgPoolOptions {
+    PgPoolOptions::new()
+        .max_connections(CONNECTIONS)
+        .acquire_timeout(ACQUIRE)
+        .test_before_acquire(false)
+        .before_acquire(|connection, rest| {
+            Box::pin(async move {
+                if rest.idle_for > kept::FRESH {
+                    connection.ping().await?;
+                }
+                Ok(true)
+            })
+        })
 }
 
 impl Statements {
@@ -117,6 +155,9 @@ impl Store for Postgres {
 
     fn apply<'a>(&'a self, writes: &'a [Write]) -> Reply<'a, Applied> {
         Box::pin(retry(async || {
+            if let Some(applied) = plain::apply(self, writes).await? {
+                return Ok(applied);
+            }
             let transaction = self.begin(WRITE, batch::WHAT).await?;
             batches::apply(transaction, writes).await
         }))

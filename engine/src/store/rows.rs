@@ -209,7 +209,7 @@ fn payload(codec: Option<String>, bytes: Option<Vec<u8>>) -> Option<Payload> {
     })
 }
 
-fn span_us(span: Option<Duration>) -> i64 {
+pub(super) fn span_us(span: Option<Duration>) -> i64 {
     span.map_or(NEVER, micros)
 }
 

@@ -1,7 +1,7 @@
 //! Connections that break at the worst moment.
 
 use coord_core::ErrorKind;
-use coord_engine::store::{Outcome, Write};
+use coord_engine::store::{Outcome, Start, Target, Write};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -89,6 +89,13 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, at: Break) -> std::
     }
 }
 
+/// A start beside a write that reaches nobody: with it the batch is decided row by row, and its
+/// commit is a message of its own.
+fn beside_another(stage: &Stage, start: &Start) -> [Write; 2] {
+    let nobody = Target::Run(stage.ids.run());
+    [Write::Start(Box::new(start.clone())), Write::Resume(nobody)]
+}
+
 pub(crate) async fn a_commit_without_an_answer_is_a_timeout(stage: Stage) {
     let at = Break {
         // As each of the two protocols frames it.
@@ -99,10 +106,10 @@ pub(crate) async fn a_commit_without_an_answer_is_a_timeout(stage: Stage) {
         return;
     };
     let start = stage.new_run("w");
-    let write = Write::Start(Box::new(start.clone()));
+    let writes = beside_another(&stage, &start);
     let far = stage.database.open_at(&way.server);
 
-    let error = far.apply(&[write]).await.expect_err("no answer");
+    let error = far.apply(&writes).await.expect_err("no answer");
 
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
     // It happened, and its repetition says so.
@@ -123,14 +130,41 @@ pub(crate) async fn a_connection_that_breaks_before_the_commit_leaves_nothing(st
         return;
     };
     let start = stage.new_run("w");
-    let write = Write::Start(Box::new(start.clone()));
+    let writes = beside_another(&stage, &start);
     let far = stage.database.open_at(&way.server);
 
-    let error = far.apply(&[write]).await.expect_err("broken");
+    let error = far.apply(&writes).await.expect_err("broken");
 
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     // The id is free; whoever held it is gone.
     stage.start("w").await;
+}
+
+pub(crate) async fn a_statement_without_an_answer_is_a_timeout(stage: Stage) {
+    let at = Break {
+        // What a start binds; its statement is prepared before.
+        words: &[b"Begun"],
+        heard: true,
+    };
+    let Some(way) = Way::to(&stage, at).await else {
+        return;
+    };
+    let start = Start {
+        records: vec![record("Begun", 1)],
+        ..stage.new_run("w")
+    };
+    let write = Write::Start(Box::new(start.clone()));
+    let far = stage.database.open_at(&way.server);
+
+    let error = far.apply(&[write]).await.expect_err("no answer");
+
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
+    let created = Outcome::Started {
+        run: start.run.clone(),
+        created: true,
+    };
+    assert_eq!(stage.apply(start.clone()).await, created);
+    assert_eq!(stage.load(&start.run).await.events, [record("Begun", 1)]);
 }
 
 pub(crate) async fn a_server_that_is_not_there_is_unavailable(stage: Stage) {

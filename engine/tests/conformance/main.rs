@@ -1,5 +1,6 @@
 //! The promises of the port, each a test of the name that the port gives it, on every dialect.
 
+mod alike;
 mod claims;
 mod crowds;
 mod dialect;
@@ -47,6 +48,9 @@ macro_rules! on_every_server {
 }
 
 on_every_dialect! {
+    alike {
+        a_write_does_the_same_alone_and_among_others
+    }
     writes {
         a_failed_call_leaves_nothing
         a_lost_write_does_not_take_its_batch_along
@@ -157,6 +161,13 @@ mod broken {
         a_commit_without_an_answer_is_a_timeout
         a_connection_that_breaks_before_the_commit_leaves_nothing
         a_server_that_is_not_there_is_unavailable
+    }
+
+    /// Where a plain batch is one statement, and that its own transaction.
+    mod plain {
+        use super::*;
+
+        on! { "postgres" postgres a_statement_without_an_answer_is_a_timeout }
     }
 }
 

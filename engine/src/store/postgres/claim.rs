@@ -1,13 +1,14 @@
 //! Leases.
 
-use coord_core::Result;
+use coord_core::{Error, Result};
+use sqlx::postgres::PgConnection;
 
 use super::super::answers::{self, Place, RenewedRow, SweptRow};
 use super::super::rows::{RecordRow, TaskRow, signed, task_columns};
 use super::super::{Claim, Claimed, Overdue, Renewal, Renewed, Sweep, Swept};
 use super::error::{at, at_commit};
 use super::sql::{self, clock, event_columns};
-use super::{Postgres, READ, Transaction, WRITE};
+use super::{Postgres, READ, Statements, Transaction, WRITE};
 
 /// Takes the due tasks of each priority in the order of the index, and locks no more than it takes:
 /// a priority is probed only while the ones before it left something to take.
@@ -115,7 +116,7 @@ pub(super) async fn claim(store: &Postgres, claim: &Claim) -> Result<Claimed> {
         crate::model::TaskKind::Workflow => Vec::new(),
     };
     let builds = claim.builds.as_ref();
-    let mut transaction = store.begin(WRITE, WHAT).await?;
+    let mut connection = store.kept.take(&store.pool).await?;
     let tasks: Vec<TaskRow> = store
         .statements
         .rows(CLAIM)
@@ -128,16 +129,22 @@ pub(super) async fn claim(store: &Postgres, claim: &Claim) -> Result<Claimed> {
         .bind(claim.owner.as_str())
         .bind(answers::span(claim.ttl))
         .bind(attempts)
-        .fetch_all(&mut *transaction.inner)
+        .fetch_all(&mut *connection)
         .await
-        .map_err(at(WHAT))?;
-    let Some(now) = tasks.first().and_then(|task| task.leased_at) else {
-        return nothing(transaction, claim).await;
+        .map_err(at_commit(WHAT))?;
+    let claimed = match tasks.first().and_then(|task| task.leased_at) {
+        Some(now) => {
+            // Events do not change, so they are read after the claim, which is a transaction of
+            // its own.
+            let places = answers::scheduled(&tasks);
+            let events = scheduled(store.statements, &mut connection, &places);
+            let unread = |error: Error| Error::timeout(WHAT).with_source(error);
+            answers::claimed(now, tasks, events.await.map_err(unread)?)
+        }
+        None => nothing(store.statements, &mut connection, claim).await,
     };
-    let events = scheduled(&mut transaction, &answers::scheduled(&tasks)).await?;
-    let committed = transaction.inner.commit().await;
-    committed.map_err(at_commit(WHAT))?;
-    answers::claimed(now, tasks, events)
+    store.kept.keep(connection);
+    claimed
 }
 
 /// Ids as an array.
@@ -145,14 +152,17 @@ fn texts<T: ToString>(ids: &[T]) -> Vec<String> {
     ids.iter().map(ToString::to_string).collect()
 }
 
-async fn nothing(mut transaction: Transaction, claim: &Claim) -> Result<Claimed> {
-    let (now, next): (i64, Option<i64>) = transaction
-        .statements
+async fn nothing(
+    statements: Statements,
+    connection: &mut PgConnection,
+    claim: &Claim,
+) -> Result<Claimed> {
+    let (now, next): (i64, Option<i64>) = statements
         .rows(NEXT_DUE)
         .bind(claim.namespace.as_str())
         .bind(claim.queue.as_str())
         .bind(claim.kind.as_str())
-        .fetch_one(&mut *transaction.inner)
+        .fetch_one(connection)
         .await
         .map_err(at("looking for tasks"))?;
     Ok(answers::nothing_claimed(now, next))
@@ -165,14 +175,18 @@ pub(super) async fn now(transaction: &mut Transaction) -> Result<i64> {
     Ok(now)
 }
 
-async fn scheduled(transaction: &mut Transaction, places: &[Place]) -> Result<Vec<RecordRow>> {
+async fn scheduled(
+    statements: Statements,
+    connection: &mut PgConnection,
+    places: &[Place],
+) -> Result<Vec<RecordRow>> {
     if places.is_empty() {
         return Ok(Vec::new());
     }
     let runs: Vec<_> = places.iter().map(|place| place.run_id.as_str()).collect();
     let numbers: Vec<_> = places.iter().map(|place| place.seq).collect();
-    let events = transaction.statements.rows(SCHEDULED).bind(runs);
-    let events = events.bind(numbers).fetch_all(&mut *transaction.inner);
+    let events = statements.rows(SCHEDULED).bind(runs);
+    let events = events.bind(numbers).fetch_all(connection);
     events
         .await
         .map_err(at("reading what scheduled activities"))
@@ -218,7 +232,8 @@ pub(super) async fn overdue(store: &Postgres, limit: u32) -> Result<Vec<Overdue>
         .fetch_all(&mut *transaction.inner)
         .await
         .map_err(at(WHAT))?;
-    let events = scheduled(&mut transaction, &answers::scheduled(&tasks)).await?;
+    let places = answers::scheduled(&tasks);
+    let events = scheduled(store.statements, &mut transaction.inner, &places).await?;
     answers::overdue(now, tasks, events)
 }
 

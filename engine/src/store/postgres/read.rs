@@ -64,33 +64,33 @@ const LIST: &str = concat!(
 
 pub(super) async fn load(store: &Postgres, wanted: &[Load]) -> Result<Loaded> {
     const WHAT: &str = "loading runs";
-    let mut transaction = store.begin(READ, WHAT).await?;
-    let now = now(&mut transaction).await?;
-    if wanted.is_empty() {
-        return answers::loaded(now, wanted, Vec::new(), Vec::new(), Vec::new());
-    }
     let rows = answers::wanted(wanted);
     let ids: Vec<_> = rows.iter().map(|row| row.run_id.as_str()).collect();
-    let runs = store.statements.rows(LOAD_RUNS).bind(&ids);
-    let runs: Vec<RunRow> = runs
-        .fetch_all(&mut *transaction.inner)
-        .await
-        .map_err(at(WHAT))?;
-    let events = store
-        .statements
-        .rows(LOAD_EVENTS)
-        .bind(&ids)
-        .bind(rows.iter().map(|row| row.after).collect::<Vec<_>>())
-        .bind(rows.iter().map(|row| row.until).collect::<Vec<_>>());
-    let events: Vec<RecordRow> = events
-        .fetch_all(&mut *transaction.inner)
-        .await
-        .map_err(at(WHAT))?;
-    let inbox = store.statements.rows(LOAD_INBOX).bind(&ids);
-    let inbox: Vec<RecordRow> = inbox
-        .fetch_all(&mut *transaction.inner)
-        .await
-        .map_err(at(WHAT))?;
+    let mut transaction = store.begin(READ, WHAT).await?;
+    let now = now(&mut transaction).await?;
+    let mut runs: Vec<RunRow> = Vec::new();
+    if !ids.is_empty() {
+        let read = store.statements.rows(LOAD_RUNS).bind(&ids);
+        let read = read.fetch_all(&mut *transaction.inner).await;
+        runs = read.map_err(at(WHAT))?;
+    }
+    let mut events: Vec<RecordRow> = Vec::new();
+    if rows.iter().any(|row| row.until > row.after) {
+        let read = store
+            .statements
+            .rows(LOAD_EVENTS)
+            .bind(&ids)
+            .bind(rows.iter().map(|row| row.after).collect::<Vec<_>>())
+            .bind(rows.iter().map(|row| row.until).collect::<Vec<_>>());
+        let read = read.fetch_all(&mut *transaction.inner).await;
+        events = read.map_err(at(WHAT))?;
+    }
+    let mut inbox: Vec<RecordRow> = Vec::new();
+    if runs.iter().any(|run| run.inbox_seq > run.inbox_drained) {
+        let read = store.statements.rows(LOAD_INBOX).bind(&ids);
+        let read = read.fetch_all(&mut *transaction.inner).await;
+        inbox = read.map_err(at(WHAT))?;
+    }
     answers::loaded(now, wanted, runs, events, inbox)
 }
 

@@ -11,6 +11,14 @@ macro_rules! clock {
 }
 pub(super) use clock;
 
+/// An instant that does not come.
+macro_rules! never {
+    () => {
+        "4611686018427387904"
+    };
+}
+pub(super) use never;
+
 /// The columns of an event, under the names of its row.
 macro_rules! event_columns {
     () => {
