@@ -1,7 +1,10 @@
 //! The client: starts workflows, talks to them, and waits for them.
 
+mod batch;
+mod command;
 mod handle;
 mod start;
+mod uncommitted;
 mod update;
 
 use std::sync::Arc;
@@ -14,8 +17,11 @@ use crate::flow::Workflow;
 use crate::model::{Namespace, Queue, WorkflowId};
 use crate::store::{Listing, Page};
 
+pub use batch::{MAX_BATCH_BYTES, MAX_BATCH_STARTS};
+pub use command::CommandCall;
 pub use handle::Handle;
 pub use start::{StartCall, Started};
+pub use uncommitted::Uncommitted;
 
 /// Starts and reaches the workflows of one namespace. Clones are cheap.
 #[derive(Clone)]

@@ -120,6 +120,24 @@ impl Committer {
     }
 }
 
+impl Committer {
+    /// Commits `writes` in one transaction, without others.
+    ///
+    /// # Errors
+    /// Those of [`Store::apply`]: then none of them happened, or all may have.
+    ///
+    /// # Cancel safety
+    /// Dropped, all are committed all the same, or none.
+    pub(crate) async fn commit_together(&self, writes: &[Write]) -> Result<Vec<Outcome>> {
+        let applied = apply(&*self.store, &self.clock, writes).await?;
+        if applied.outcomes.len() == writes.len() {
+            Ok(applied.outcomes)
+        } else {
+            Err(unanswered())
+        }
+    }
+}
+
 struct UnderWay<'a>(&'a AtomicUsize);
 
 impl Drop for UnderWay<'_> {
@@ -265,7 +283,7 @@ async fn apply(store: &dyn Store, clock: &Clock, writes: &[Write]) -> Result<App
     }
 }
 
-fn unanswered() -> Error {
+pub(crate) fn unanswered() -> Error {
     Error::corrupt("committing: the store answered fewer writes than it was given")
 }
 

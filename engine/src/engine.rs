@@ -3,19 +3,19 @@
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use coord_core::Result;
 use coord_core::signals::Detail;
+use coord_core::{Backoff, Error, ErrorKind, Result};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::clock::Clock;
-use crate::committer::{Committer, Patience, locked};
+use crate::committer::{Committer, Patience, locked, unanswered};
 use crate::fleet::Fleet;
 use crate::model::{Ids, Namespace, OwnerId, Queue, Record, RunId, TaskKind, Timestamp};
 use crate::signals::{SIGNALS, Signal};
-use crate::store::{Load, Outcome, Store, Then, Write};
+use crate::store::{CallerTransaction, Load, Outcome, Store, Then, Write};
 use crate::wake::Wake;
 use crate::worker::{Shop, WorkerBuilder};
 
@@ -23,6 +23,10 @@ use crate::worker::{Shop, WorkerBuilder};
 const LOOK: Duration = Duration::from_secs(1);
 /// How many runs are looked at in one call.
 const RUNS_A_LOOK: usize = 500;
+/// How often a write whose answer was lost is sent again: through a failover of some seconds, and no
+/// longer than a caller waits for a call.
+const RESENDS: u32 = 6;
+const RESEND: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
 
 /// The engine of this process. Clones are the same engine.
 #[derive(Clone)]
@@ -102,11 +106,45 @@ impl Core {
     async fn commit_with(&self, write: Write, patience: Patience) -> Result<Outcome> {
         let hints = Hints::of(&write);
         let outcome = self.committer.commit(write, patience).await?;
-        let happened = matches!(outcome, Outcome::Done { .. } | Outcome::Started { .. });
-        if happened {
-            hints.give(&self.wake, &outcome);
-        }
+        self.tell(Told(vec![(hints, outcome.clone())]));
         Ok(outcome)
+    }
+
+    /// Commits a write that may be sent again as it is: one whose answer was lost is, until what
+    /// became of it is known, or the database stays away.
+    pub(crate) async fn commit_known(&self, write: Write) -> Result<Outcome> {
+        known(|| self.commit(write.clone())).await
+    }
+
+    /// Commits `writes` in one transaction of their own. They may be sent again as they are, and
+    /// are when their answer was lost.
+    pub(crate) async fn commit_together(&self, writes: &[Write]) -> Result<Vec<Outcome>> {
+        let outcomes = known(|| self.committer.commit_together(writes)).await?;
+        let hints = writes.iter().map(Hints::of);
+        self.tell(Told(hints.zip(outcomes.iter().cloned()).collect()));
+        Ok(outcomes)
+    }
+
+    /// Writes in a transaction of the caller, and gives what is to be told once it is committed.
+    pub(crate) async fn commit_in(
+        &self,
+        transaction: CallerTransaction<'_>,
+        write: Write,
+    ) -> Result<(Outcome, Told)> {
+        let writes = [write];
+        let mut applied = self.store.apply_in(transaction, &writes).await?;
+        let outcome = applied.outcomes.pop().ok_or_else(unanswered)?;
+        let told = Told(vec![(Hints::of(&writes[0]), outcome.clone())]);
+        Ok((outcome, told))
+    }
+
+    /// Tells this process of what there is to do.
+    pub(crate) fn tell(&self, told: Told) {
+        for (hints, outcome) in told.0 {
+            if matches!(outcome, Outcome::Done { .. } | Outcome::Started { .. }) {
+                hints.give(&self.wake, &outcome);
+            }
+        }
     }
 
     /// The incarnation of this process.
@@ -144,6 +182,36 @@ impl Core {
         Ok(self.clock.now())
     }
 }
+
+/// Repeats `commit` while its answer is lost, until the database has been away for some seconds.
+async fn known<T, F>(mut commit: impl FnMut() -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    let (mut attempt, mut is_lost) = (0, false);
+    loop {
+        match commit().await {
+            Err(error) if attempt < RESENDS => {
+                is_lost |= error.kind() == ErrorKind::Timeout;
+                // Without a lost answer nothing has happened, and the caller may as well know.
+                if !is_lost || !matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Unavailable)
+                {
+                    return Err(error);
+                }
+                tokio::time::sleep(RESEND.jittered(attempt)).await;
+                attempt += 1;
+            }
+            // What may have happened has an unknown end, even if the last try was never sent.
+            Err(error) if is_lost && error.kind() == ErrorKind::Unavailable => {
+                return Err(Error::timeout("committing: the answer was lost").with_source(error));
+            }
+            result => return result,
+        }
+    }
+}
+
+/// What there is to do by some writes.
+pub(crate) struct Told(Vec<(Hints, Outcome)>);
 
 /// What a write makes ready.
 #[derive(Default)]

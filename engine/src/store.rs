@@ -23,7 +23,8 @@
 //! | When a run closes, its parent gets its message and its open children get theirs, in the same transaction. | `a_close_reaches_parent_and_children` |
 //! | Continue-as-new hands the waiting messages to the next run, in their order. | `a_continued_run_loses_no_message` |
 //! | An id is started once. The same `Start` again is answered as its first time. | `an_id_is_started_once`, `a_repeated_start_created_its_run` |
-//! | A command with the same request id is carried out once. | `a_repeated_command_is_carried_out_once` |
+//! | A command with the same request id is carried out once. | `a_repeated_command_is_carried_out_once`, `a_start_that_is_requested_again_is_answered_as_the_first_time` |
+//! | Writes in a transaction of the caller happen exactly if the caller commits. | `a_write_in_the_callers_transaction_happens_when_it_commits`, `a_transaction_of_the_caller_that_is_rolled_back_leaves_nothing` |
 //! | A renewal never revives a lease that has ended. | `a_late_renewal_revives_nothing` |
 //! | Concurrent calls end in no deadlock that the caller sees. | `many_writers_and_claimers_see_no_deadlock` |
 //! | Any number of processes may migrate at once, on an empty or a current database. | `many_processes_migrate_at_once` |
@@ -50,6 +51,7 @@
 mod answers;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod batch;
+mod caller;
 mod claim;
 mod fleet;
 #[cfg(feature = "mysql")]
@@ -69,6 +71,7 @@ use coord_core::Result;
 
 use crate::model::{OwnerId, Timestamp};
 
+pub use caller::CallerTransaction;
 pub use claim::{
     Claim, Claimed, ClaimedTask, Load, Loaded, LoadedRun, Overdue, Renewal, RenewalItem, Renewed,
     StillHeld, Sweep, Swept,
@@ -103,6 +106,20 @@ pub trait Store: Send + Sync + 'static {
 
     /// Carries out `writes` in one transaction and answers each, in their order.
     fn apply<'a>(&'a self, writes: &'a [Write]) -> Reply<'a, Applied>;
+
+    /// Carries out `writes` as part of a transaction of the caller, whole or not at all: they happen
+    /// when the caller commits. Locks are taken in the order of [`apply`](Self::apply) and kept until
+    /// then. `Contended` and `Unavailable` mean that the caller has to begin again.
+    ///
+    /// A store whose database has no transactions that a caller could begin answers `Invalid`.
+    fn apply_in<'a>(
+        &'a self,
+        transaction: CallerTransaction<'a>,
+        writes: &'a [Write],
+    ) -> Reply<'a, Applied> {
+        _ = (transaction, writes);
+        Box::pin(std::future::ready(Err(caller::foreign())))
+    }
 
     /// Leases due tasks.
     fn claim<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Claimed>;

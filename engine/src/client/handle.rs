@@ -3,18 +3,16 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use coord_core::{Error, ErrorKind, Result};
+use coord_core::{Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::Client;
+use super::command::{Command, CommandCall, reached};
 use crate::flow::{Query, Signal, decode, encode};
-use crate::model::{
-    Closed, Event, EventKind, Failure, Message, Record, RequestId, RunId, WorkflowId, events,
-};
-use crate::store::{CommandKind, Deliver, Description, Load, Outcome, Target, Terminate, Write};
-use crate::transition::{cancel_message, closing};
+use crate::model::{Closed, Event, Failure, Record, RequestId, RunId, WorkflowId};
+use crate::store::{CommandKind, Deliver, Description, Load, Target, Write};
 
 /// How many events are read at a time.
 pub(super) const PAGE: u32 = 1000;
@@ -60,59 +58,25 @@ impl<O> Handle<O> {
         Target::Current(self.client.namespace.clone(), self.id.clone())
     }
 
-    /// Sends it a signal, durably. Signals of one sender reach it in their order.
-    ///
-    /// # Errors
-    /// `Invalid` when there is no such workflow, when it has ended, or when the value is too large.
-    /// `Unavailable` or `Timeout` when the database does not answer.
-    ///
-    /// # Cancel safety
-    /// Dropped, it may have been sent.
-    pub async fn signal<T: Serialize>(&self, signal: Signal<T>, value: &T) -> Result<()> {
-        self.signal_once(signal, value, self.client.core.ids.request())
-            .await
+    fn command(&self, what: Command) -> CommandCall {
+        CommandCall::new(self.client.clone(), self.id.clone(), what)
     }
 
-    /// As [`signal`](Self::signal), once for a `request`, however often it is sent.
-    ///
-    /// # Errors
-    /// As [`signal`](Self::signal).
-    ///
-    /// # Cancel safety
-    /// Dropped, it may have been sent; to send it again is safe.
-    pub async fn signal_once<T: Serialize>(
-        &self,
-        signal: Signal<T>,
-        value: &T,
-        request: RequestId,
-    ) -> Result<()> {
-        let payload = encode(value).map_err(|failure| Error::invalid(failure.to_string()))?;
-        let received = events::SignalReceived {
-            name: signal.name(),
-            request: request.clone(),
-        };
-        let message = Message {
-            at: self.client.core.now().await?,
-            step: None,
-            kind: EventKind::SignalReceived(received),
-            payload: Some(payload),
-        };
-        self.deliver(message.record()?, (CommandKind::Signal, request))
-            .await
+    /// Sends it a signal, once it is awaited. Signals of one sender reach it in their order.
+    pub fn signal<T: Serialize>(&self, signal: Signal<T>, value: &T) -> CommandCall {
+        self.command(Command::Signal(signal.name(), encode(value)))
     }
 
-    /// Asks it to end, for `reason`. It may clean up first, or refuse.
-    ///
-    /// # Errors
-    /// `Invalid` when there is no such workflow, or when it has ended. `Unavailable` or `Timeout`
-    /// when the database does not answer.
-    ///
-    /// # Cancel safety
-    /// Dropped, it may have been asked; to ask again is safe.
-    pub async fn cancel(&self, reason: &str) -> Result<()> {
-        let record = cancel_message(reason, self.client.core.now().await?)?;
-        let request = self.client.core.ids.request();
-        self.deliver(record, (CommandKind::Cancel, request)).await
+    /// Asks it to end, for `reason`, once it is awaited. It may clean up first, or refuse.
+    pub fn cancel(&self, reason: &str) -> CommandCall {
+        self.command(Command::Cancel(reason.to_owned()))
+    }
+
+    /// Ends it, for `reason`, whatever it does, once it is awaited. Its open children end by their
+    /// policy.
+    pub fn terminate(&self, reason: &str) -> CommandCall {
+        let failure = Failure::new(reason).of_kind(Failure::TERMINATED);
+        self.command(Command::Terminate(failure))
     }
 
     pub(super) async fn deliver(
@@ -125,44 +89,9 @@ impl<O> Handle<O> {
             record,
             request: Some(request),
         };
-        self.command(Write::Deliver(Box::new(deliver))).await
-    }
-
-    /// Ends it, for `reason`, whatever it does. Its open children end by their policy.
-    ///
-    /// # Errors
-    /// `Invalid` when there is no such workflow, or when it has ended. `Unavailable` or `Timeout`
-    /// when the database does not answer.
-    ///
-    /// # Cancel safety
-    /// Dropped, it may have ended.
-    pub async fn terminate(&self, reason: &str) -> Result<()> {
-        let now = self.client.core.now().await?;
-        let failure = Failure::new(reason).of_kind(Failure::TERMINATED);
-        let terminated = events::Failed {
-            failure: failure.clone(),
-        };
-        let kind = EventKind::Terminated(terminated);
-        let message = Message {
-            at: now,
-            step: None,
-            kind,
-            payload: None,
-        };
-        let terminate = Terminate {
-            target: self.target(),
-            record: message.record()?,
-            closing: closing(Closed::Terminated(failure.clone()), now)?,
-            request: Some(self.client.core.ids.request()),
-        };
-        let run = self
-            .command_run(Write::Terminate(Box::new(terminate)))
-            .await?;
-        self.client
-            .core
-            .wake
-            .ended(&run, &Closed::Terminated(failure));
-        Ok(())
+        let write = Write::Deliver(Box::new(deliver));
+        let outcome = self.client.core.commit_known(write).await?;
+        reached(outcome, &self.id).map(drop)
     }
 
     /// Makes it go on after it was set aside, with the code that runs now.
@@ -174,32 +103,9 @@ impl<O> Handle<O> {
     /// # Cancel safety
     /// Dropped, it may go on.
     pub async fn resume(&self) -> Result<()> {
-        self.command(Write::Resume(self.target())).await
-    }
-
-    async fn command(&self, write: Write) -> Result<()> {
-        self.command_run(write).await.map(drop)
-    }
-
-    /// Commits a command. One whose answer was lost is sent again as it is: its request id makes it
-    /// happen once.
-    async fn command_run(&self, write: Write) -> Result<RunId> {
-        let first = self.client.core.commit(write.clone()).await;
-        let outcome = match first {
-            Err(error) if error.kind() == ErrorKind::Timeout => {
-                self.client.core.commit(write).await?
-            }
-            other => other?,
-        };
-        let id = &self.id;
-        match outcome {
-            Outcome::Done { run, .. } | Outcome::Repeated { run } => Ok(run),
-            Outcome::Closed => Err(Error::invalid(format!("workflow {id} has ended"))),
-            Outcome::NotFound => Err(Error::invalid(format!(
-                "there is no workflow {id} for this"
-            ))),
-            other => Err(Error::corrupt(format!("workflow {id}: answered {other:?}"))),
-        }
+        let write = Write::Resume(self.target());
+        let outcome = self.client.core.commit(write).await?;
+        reached(outcome, &self.id).map(drop)
     }
 
     /// Where it stands, and why it does or does not move; `None` when there is no such workflow.

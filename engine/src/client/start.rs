@@ -3,18 +3,20 @@
 use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use coord_core::{Error, ErrorKind, Result};
+use coord_core::{Error, Result};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Client, Handle};
+use super::{Client, Handle, Uncommitted};
 use crate::flow::encode;
 use crate::model::{
-    Due, Event, EventKind, Failure, Payload, Priority, Queue, RunId, TypeName, WorkflowId, events,
+    Due, Event, EventKind, Failure, Payload, Priority, Queue, RequestId, Timestamp, TypeName,
+    WorkflowId, events,
 };
-use crate::store::{OnDuplicate, Outcome, Start, Write};
+use crate::store::{CallerTransaction, OnDuplicate, Outcome, Start, Write};
 
 /// A workflow to be started when it is awaited.
 #[must_use = "nothing is started unless it is awaited"]
@@ -29,6 +31,7 @@ pub struct StartCall<O> {
     delay: Duration,
     within: Option<Duration>,
     memo: Map<String, Value>,
+    request: Option<RequestId>,
     output: PhantomData<fn() -> O>,
 }
 
@@ -58,6 +61,7 @@ impl<O> StartCall<O> {
             delay: Duration::ZERO,
             within: None,
             memo: Map::new(),
+            request: None,
             output: PhantomData,
         }
     }
@@ -98,14 +102,49 @@ impl<O> StartCall<O> {
         self
     }
 
+    /// Starts it once for `request`, however often it is asked for under this id: asked for again,
+    /// it is answered as the first time. Default: once for this call.
+    pub fn request(mut self, request: RequestId) -> Self {
+        self.request = Some(request);
+        self
+    }
+
+    /// Starts it in a transaction of the caller, a `&mut sqlx::Transaction` on the engine's
+    /// database: it is there exactly if the caller commits. Others who start the same id wait until
+    /// the transaction ends.
+    ///
+    /// MySQL and MariaDB: the session must be at `READ COMMITTED` and in UTC. SQLite: the
+    /// transaction should have begun with `BEGIN IMMEDIATE`, or it may lose against another writer.
+    ///
+    /// # Errors
+    /// As when it is awaited. `Contended` and `Unavailable` mean that the whole transaction has to
+    /// begin again. `Invalid` also when the transaction is of another kind of database.
+    ///
+    /// # Cancel safety
+    /// Dropped, the transaction should be rolled back.
+    pub async fn in_transaction<'t>(
+        self,
+        transaction: impl Into<CallerTransaction<'t>>,
+    ) -> Result<Uncommitted<Started<O>>> {
+        let transaction = transaction.into();
+        let core = Arc::clone(&self.client.core);
+        let write = Write::Start(Box::new(self.start(core.now().await?)?));
+        let (outcome, told) = core.commit_in(transaction, write).await?;
+        Ok(Uncommitted::new(self.started(outcome)?, core, told))
+    }
+
     async fn send(self) -> Result<Started<O>> {
+        let core = &self.client.core;
+        let write = Write::Start(Box::new(self.start(core.now().await?)?));
+        let outcome = core.commit_known(write).await?;
+        self.started(outcome)
+    }
+
+    /// The run that is asked for.
+    pub(super) fn start(&self, now: Timestamp) -> Result<Start> {
         let refused = |failure: Failure| Error::invalid(failure.to_string());
-        let (core, run) = (&self.client.core, self.client.core.ids.run());
-        let now = core.now().await?;
-        let queue = self
-            .queue
-            .clone()
-            .unwrap_or_else(|| self.client.queue.clone());
+        let input = self.input.clone().map_err(refused)?;
+        let queue = self.queue.as_ref().unwrap_or(&self.client.queue).clone();
         let started = events::Started {
             name: self.name.clone(),
             workflow: self.id.clone(),
@@ -117,22 +156,22 @@ impl<O> StartCall<O> {
             parent: None,
             continued_from: None,
             execution_deadline_at: self.within.map(|span| now.plus(span)),
-            memo: self.memo,
+            memo: self.memo.clone(),
         };
         let event = Event {
             seq: 1,
             at: now,
             step: None,
             kind: EventKind::Started(started),
-            payload: Some(self.input.map_err(refused)?),
+            payload: Some(input),
         };
-        let start = Start {
+        Ok(Start {
             namespace: self.client.namespace.clone(),
             workflow: self.id.clone(),
-            run: run.clone(),
+            run: self.client.core.ids.run(),
             number: 1,
             on_duplicate: self.on_duplicate,
-            name: self.name,
+            name: self.name.clone(),
             queue,
             priority: self.priority,
             build: None,
@@ -144,31 +183,24 @@ impl<O> StartCall<O> {
                 Due::After(self.delay)
             },
             lease: None,
-        };
-        let (run, was_created) =
-            commit(&self.client, Write::Start(Box::new(start)), &self.id).await?;
-        let handle = Handle::of_run(self.client, self.id, run);
-        Ok(Started {
-            handle,
-            was_created,
+            request: self.request.clone(),
         })
     }
-}
 
-/// Commits a start. One whose answer was lost is sent again as it is: the same run is created once.
-async fn commit(client: &Client, write: Write, id: &WorkflowId) -> Result<(RunId, bool)> {
-    let first = client.core.commit(write.clone()).await;
-    let outcome = match first {
-        Err(error) if error.kind() == ErrorKind::Timeout => client.core.commit(write).await?,
-        other => other?,
-    };
-    match outcome {
-        Outcome::Started { run, created } => Ok((run, created)),
-        Outcome::Refused { current } => {
-            let message = format!("starting {id}: the id is in use, by run {current}");
-            Err(Error::invalid(message))
+    /// What became of it.
+    pub(super) fn started(self, outcome: Outcome) -> Result<Started<O>> {
+        let id = self.id;
+        match outcome {
+            Outcome::Started { run, created } => Ok(Started {
+                handle: Handle::of_run(self.client, id, run),
+                was_created: created,
+            }),
+            Outcome::Refused { current } => {
+                let message = format!("starting {id}: the id is in use, by run {current}");
+                Err(Error::invalid(message))
+            }
+            other => Err(Error::corrupt(format!("starting {id}: answered {other:?}"))),
         }
-        other => Err(Error::corrupt(format!("starting {id}: answered {other:?}"))),
     }
 }
 
@@ -181,7 +213,8 @@ impl<O: 'static> IntoFuture for StartCall<O> {
     /// # Errors
     /// `Invalid` when the id is in use and [`or_existing`](Self::or_existing) was not said, or when
     /// the input is too large or has no JSON form. `Unavailable` or `Timeout` when the database does
-    /// not answer; to start it again then is safe with `or_existing`.
+    /// not answer; to start it again then is safe with `or_existing`, or with the same
+    /// [`request`](Self::request).
     ///
     /// # Cancel safety
     /// Dropped, it may have been started.

@@ -32,6 +32,16 @@ impl Tables {
 
     fn start(&mut self, start: &Start) -> Outcome {
         let instance = (start.namespace.clone(), start.workflow.clone());
+        let command = start.request.clone().map(|request| {
+            let (namespace, workflow) = instance.clone();
+            (namespace, workflow, CommandKind::Start, request)
+        });
+        if let Some(run) = command.as_ref().and_then(|it| self.receipts.get(it)) {
+            return Outcome::Started {
+                run: run.clone(),
+                created: true,
+            };
+        }
         if let Some(current) = self.current.get(&instance) {
             let current = current.clone();
             if self.runs.contains_key(&start.run) {
@@ -49,6 +59,9 @@ impl Tables {
             };
         }
         self.insert_run(start, 0, Vec::new());
+        if let Some(command) = command {
+            self.receipts.insert(command, start.run.clone());
+        }
         Outcome::Started {
             run: start.run.clone(),
             created: true,

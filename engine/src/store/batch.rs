@@ -154,6 +154,12 @@ async fn prepare(tables: &mut impl Tables, asked: &Asked, writes: &[Write]) -> R
     }
     let pairs = asked.instances();
     let instances = instances(tables, &pairs).await?;
+    if instances.len() < named.len() {
+        // A name that was there when it was given went before it was read.
+        return Err(Error::contended(
+            "applying writes: an instance has just gone",
+        ));
+    }
     let closing = asked.closing(&instances);
     let kin = kin(tables, &closing).await?;
     let runs = asked.runs(&instances, &kin);

@@ -12,30 +12,28 @@ mod error;
 mod fleet;
 mod migrate;
 mod read;
+mod session;
 mod sql;
 
 use std::time::Duration;
 
 use coord_core::{Error, Result};
-use sqlx::Executor;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPool, MySqlPoolOptions};
+use sqlx::{Connection, Executor};
 
 use super::batch::{self as batches, retry};
 use super::{
-    Applied, Claim, Claimed, Description, Heartbeat, Listing, Load, Loaded, Overdue, Page,
-    Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept, Target, Term, Write,
+    Applied, CallerTransaction, Claim, Claimed, Description, Heartbeat, Listing, Load, Loaded,
+    Overdue, Page, Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept, Target, Term,
+    Write,
 };
 use crate::model::{OwnerId, Timestamp};
+use error::at;
 
 /// Connections of a process. Few are enough: writes share transactions, and claims are short.
 const CONNECTIONS: u32 = 8;
 /// How long a call waits for a connection.
 const ACQUIRE: Duration = Duration::from_secs(5);
-/// What every session begins with. A transaction that waits five seconds for a lock is in a
-/// conflict that it should leave.
-const SESSION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
-    SET SESSION innodb_lock_wait_timeout = 5;
-    SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES')";
 
 /// The store. Clones share their connections.
 #[derive(Clone, Debug)]
@@ -58,7 +56,7 @@ impl Mysql {
             .acquire_timeout(ACQUIRE)
             .after_connect(|connection, _| {
                 Box::pin(async move {
-                    connection.execute(sqlx::raw_sql(SESSION)).await?;
+                    connection.execute(sqlx::raw_sql(session::SETUP)).await?;
                     Ok(())
                 })
             })
@@ -77,6 +75,20 @@ impl Store for Mysql {
             let tables = batch::Transaction::begin(&self.pool, batch::WHAT).await?;
             batches::apply(tables, writes).await
         }))
+    }
+
+    fn apply_in<'a>(
+        &'a self,
+        transaction: CallerTransaction<'a>,
+        writes: &'a [Write],
+    ) -> Reply<'a, Applied> {
+        Box::pin(async move {
+            let connection = transaction.mysql()?;
+            session::check(connection).await?;
+            // A savepoint: what fails leaves nothing in a transaction that the caller commits.
+            let inner = connection.begin().await.map_err(at(batch::WHAT))?;
+            batches::apply(batch::Transaction(inner), writes).await
+        })
     }
 
     fn claim<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Claimed> {

@@ -24,8 +24,9 @@ use sqlx::{Connection, Executor, FromRow};
 
 use super::batch::{self as batches, retry};
 use super::{
-    Applied, Claim, Claimed, Description, Heartbeat, Listing, Load, Loaded, Overdue, Page,
-    Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept, Target, Term, Write,
+    Applied, CallerTransaction, Claim, Claimed, Description, Heartbeat, Listing, Load, Loaded,
+    Overdue, Page, Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept, Target, Term,
+    Write,
 };
 use crate::model::{OwnerId, Timestamp};
 use error::at;
@@ -96,7 +97,7 @@ impl Postgres {
         }
     }
 
-    async fn begin(&self, how: &'static str, what: &'static str) -> Result<Transaction> {
+    async fn begin(&self, how: &'static str, what: &'static str) -> Result<Transaction<'static>> {
         let begun = self.pool.begin_with(how).await;
         Ok(Transaction {
             inner: begun.map_err(at(what))?,
@@ -143,8 +144,8 @@ const WRITE: &str =
 const READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// A transaction under way.
-struct Transaction {
-    inner: sqlx::Transaction<'static, sqlx::Postgres>,
+struct Transaction<'c> {
+    inner: sqlx::Transaction<'c, sqlx::Postgres>,
     statements: Statements,
 }
 
@@ -161,6 +162,22 @@ impl Store for Postgres {
             let transaction = self.begin(WRITE, batch::WHAT).await?;
             batches::apply(transaction, writes).await
         }))
+    }
+
+    fn apply_in<'a>(
+        &'a self,
+        transaction: CallerTransaction<'a>,
+        writes: &'a [Write],
+    ) -> Reply<'a, Applied> {
+        Box::pin(async move {
+            // A savepoint: what fails leaves nothing in a transaction that the caller commits.
+            let inner = transaction.postgres()?.begin().await;
+            let transaction = Transaction {
+                inner: inner.map_err(at(batch::WHAT))?,
+                statements: self.statements,
+            };
+            batches::apply(transaction, writes).await
+        })
     }
 
     fn claim<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Claimed> {

@@ -25,8 +25,9 @@ use sqlx::sqlite::{
 
 use super::batch::{self as batches, retry};
 use super::{
-    Applied, Claim, Claimed, Description, Heartbeat, Listing, Load, Loaded, Overdue, Page,
-    Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept, Target, Term, Write,
+    Applied, CallerTransaction, Claim, Claimed, Description, Heartbeat, Listing, Load, Loaded,
+    Overdue, Page, Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept, Target, Term,
+    Write,
 };
 use crate::model::{OwnerId, Timestamp};
 use presence::Presence;
@@ -101,6 +102,17 @@ impl Store for Sqlite {
             let tables = batch::Transaction::begin(&self.writer).await?;
             batches::apply(tables, writes).await
         }))
+    }
+
+    fn apply_in<'a>(
+        &'a self,
+        transaction: CallerTransaction<'a>,
+        writes: &'a [Write],
+    ) -> Reply<'a, Applied> {
+        Box::pin(async move {
+            let tables = batch::Transaction::within(transaction.sqlite()?).await?;
+            batches::apply(tables, writes).await
+        })
     }
 
     fn claim<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Claimed> {

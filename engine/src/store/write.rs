@@ -126,6 +126,8 @@ pub struct Lease {
 /// Which way of sending a request id is for: the same id may serve one of each.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CommandKind {
+    /// A start.
+    Start,
     /// A signal.
     Signal,
     /// An update.
@@ -140,6 +142,7 @@ impl CommandKind {
     /// As stored and as shown.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Start => "start",
             Self::Signal => "signal",
             Self::Update => "update",
             Self::Cancel => "cancel",
@@ -191,6 +194,8 @@ pub struct Start {
     pub due: Due,
     /// Who begins it at once.
     pub lease: Option<Lease>,
+    /// What makes it happen once: the same request is answered as its first time, whatever the run.
+    pub request: Option<RequestId>,
 }
 
 /// A message for a run.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use coord_core::{Env, Variable};
+use coord_engine::Engine;
 #[cfg(feature = "mysql")]
 use coord_engine::store::Mysql;
 #[cfg(feature = "postgres")]
@@ -135,6 +136,38 @@ impl Database {
             #[cfg(any(feature = "postgres", feature = "mysql"))]
             _ => self.open_at(&self.server()),
         }
+    }
+
+    /// An engine on it, as a service starts one.
+    pub(crate) async fn engine(&self) -> Engine {
+        let started = match self {
+            Self::SqliteFile(_) => Engine::start(Sqlite::file(self.path())).await,
+            Self::SqliteMemory(store) => Engine::start(store.clone()).await,
+            #[cfg(feature = "testing")]
+            Self::Memory(store) => Engine::start(store.clone()).await,
+            #[cfg(any(feature = "postgres", feature = "mysql"))]
+            _ => return self.engine_at(&self.server()).await,
+        };
+        started.expect("it starts")
+    }
+
+    /// An engine that reaches its server at `server`.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub(crate) async fn engine_at(&self, server: &str) -> Engine {
+        let started = match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(name) | Self::PostgresUnnamed(name) => {
+                let url = format!("{server}/{name}?sslmode=disable");
+                Engine::start(Postgres::connect(&url).expect("a url")).await
+            }
+            #[cfg(feature = "mysql")]
+            Self::Mysql(name) => {
+                let url = format!("{server}/{name}?ssl-mode=disabled");
+                Engine::start(Mysql::connect(&url).expect("a url")).await
+            }
+            _ => unreachable!("it has a server"),
+        };
+        started.expect("it starts")
     }
 
     /// A store that reaches its server at `server`.

@@ -1,12 +1,17 @@
 //! Connections that break at the worst moment.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use coord_core::ErrorKind;
+use coord_engine::flow::{Signal, Workflow};
+use coord_engine::model::{Queue, WorkflowId};
 use coord_engine::store::{Outcome, Start, Target, Write};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::stage::{Stage, record};
+use crate::stage::{Stage, namespace, record, request};
 
 /// Where a connection breaks: when the client has said one of `words`, after or before the server
 /// hears it.
@@ -14,11 +19,16 @@ use crate::stage::{Stage, record};
 struct Break {
     words: &'static [&'static [u8]],
     heard: bool,
+    /// What its connection must have said before.
+    after: &'static [u8],
+    /// How many connections break.
+    times: u32,
 }
 
 /// A way to the server that breaks. It ends with its value.
 struct Way {
     server: String,
+    left: Arc<AtomicU32>,
     _running: JoinSet<()>,
 }
 
@@ -38,26 +48,35 @@ impl Way {
             .expect("a url");
         let through = format!("{scheme}://{user}127.0.0.1:{port}");
         let mut running = JoinSet::new();
+        let left = Arc::new(AtomicU32::new(at.times));
+        let shown = Arc::clone(&left);
         running.spawn(async move {
             let mut pairs = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
-                let address = address.clone();
+                let (address, left) = (address.clone(), Arc::clone(&left));
                 pairs.spawn(async move {
                     if let Ok(server) = TcpStream::connect(address).await {
                         // Either end may go at any time; that is what this is for.
-                        _ = carry(client, server, at).await;
+                        _ = carry(client, server, at, &left).await;
                     }
                 });
             }
         });
         Some(Self {
             server: through,
+            left: shown,
             _running: running,
         })
     }
 }
 
-async fn carry(mut client: TcpStream, mut server: TcpStream, at: Break) -> std::io::Result<()> {
+async fn carry(
+    mut client: TcpStream,
+    mut server: TcpStream,
+    at: Break,
+    left: &AtomicU32,
+) -> std::io::Result<()> {
+    let mut is_due = at.after.is_empty();
     let (mut said, mut answered) = (vec![0; 65_536], vec![0; 65_536]);
     loop {
         tokio::select! {
@@ -67,7 +86,8 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, at: Break) -> std::
                     return Ok(());
                 }
                 let says = |word: &&[u8]| said.windows(word.len()).any(|window| window == *word);
-                let breaks = at.words.iter().any(says);
+                is_due = is_due || says(&at.after);
+                let breaks = is_due && at.words.iter().any(says) && take_one(left);
                 if !breaks || at.heard {
                     server.write_all(said).await?;
                 }
@@ -96,11 +116,20 @@ fn beside_another(stage: &Stage, start: &Start) -> [Write; 2] {
     [Write::Start(Box::new(start.clone())), Write::Resume(nobody)]
 }
 
+fn take_one(left: &AtomicU32) -> bool {
+    let taken = left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| {
+        left.checked_sub(1)
+    });
+    taken.is_ok()
+}
+
 pub(crate) async fn a_commit_without_an_answer_is_a_timeout(stage: Stage) {
     let at = Break {
         // As each of the two protocols frames it.
         words: &[b"COMMIT\0", b"\x03COMMIT"],
         heard: true,
+        after: b"",
+        times: u32::MAX,
     };
     let Some(way) = Way::to(&stage, at).await else {
         return;
@@ -125,6 +154,8 @@ pub(crate) async fn a_connection_that_breaks_before_the_commit_leaves_nothing(st
     let at = Break {
         words: &[b"workflow_history"],
         heard: true,
+        after: b"",
+        times: u32::MAX,
     };
     let Some(way) = Way::to(&stage, at).await else {
         return;
@@ -145,6 +176,8 @@ pub(crate) async fn a_statement_without_an_answer_is_a_timeout(stage: Stage) {
         // What a start binds; its statement is prepared before.
         words: &[b"Begun"],
         heard: true,
+        after: b"",
+        times: u32::MAX,
     };
     let Some(way) = Way::to(&stage, at).await else {
         return;
@@ -174,6 +207,8 @@ pub(crate) async fn a_server_that_is_not_there_is_unavailable(stage: Stage) {
     let at = Break {
         words: &[],
         heard: false,
+        after: b"",
+        times: u32::MAX,
     };
     let gone = Way::to(&stage, at).await.expect("a way").server;
     let far = stage.database.open_at(&gone);
@@ -181,4 +216,69 @@ pub(crate) async fn a_server_that_is_not_there_is_unavailable(stage: Stage) {
     let error = far.load(&[]).await.expect_err("nobody there");
 
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+}
+
+const ECHO: Workflow<String, String> = Workflow::new("tests.echo");
+const NEWS: Signal<String> = Signal::new("tests.lost_signal");
+
+pub(crate) async fn a_start_whose_answer_was_lost_is_answered_all_the_same(stage: Stage) {
+    let at = Break {
+        words: &[b"COMMIT\0", b"\x03COMMIT"],
+        heard: true,
+        after: b"lost-start",
+        times: 1,
+    };
+    let way = Way::to(&stage, at).await.expect("a server");
+    let engine = stage.database.engine_at(&way.server).await;
+    let client = engine.client(namespace(), Queue::default());
+    let id = WorkflowId::new("lost-start").expect("an id");
+
+    // With a request, so that its commit is a message of its own.
+    let start = client.start(ECHO, id.clone(), &String::new());
+    let started = start.request(request("one")).await;
+
+    // Its own first try has created it.
+    let started = started.expect("started");
+    assert!(started.was_created);
+    assert_eq!(way.left.load(Ordering::Acquire), 0, "an answer was lost");
+    let handle = stage.database.engine().await;
+    let handle = handle
+        .client(namespace(), Queue::default())
+        .handle(ECHO, id);
+    let run = handle
+        .describe()
+        .await
+        .expect("an answer")
+        .expect("there")
+        .run;
+    assert_eq!(Some(&run.run), started.handle.run());
+}
+
+pub(crate) async fn a_signal_whose_answer_was_lost_is_sent_once(stage: Stage) {
+    let at = Break {
+        words: &[b"COMMIT\0", b"\x03COMMIT"],
+        heard: true,
+        after: b"tests.lost_signal",
+        times: 1,
+    };
+    let way = Way::to(&stage, at).await.expect("a server");
+    let engine = stage.database.engine_at(&way.server).await;
+    let client = engine.client(namespace(), Queue::default());
+    let id = WorkflowId::new("w").expect("an id");
+    let handle = client
+        .start(ECHO, id, &String::new())
+        .await
+        .expect("started")
+        .handle;
+
+    handle.signal(NEWS, &String::new()).await.expect("sent");
+
+    assert_eq!(way.left.load(Ordering::Acquire), 0, "an answer was lost");
+    let run = handle
+        .describe()
+        .await
+        .expect("an answer")
+        .expect("there")
+        .run;
+    assert_eq!(run.inbox_seq, 1);
 }

@@ -1,7 +1,9 @@
 //! The promises of the port, each a test of the name that the port gives it, on every dialect.
 
 mod alike;
+mod callers;
 mod claims;
+mod clients;
 mod crowds;
 mod dialect;
 mod ends;
@@ -85,6 +87,21 @@ on_every_dialect! {
         an_id_is_started_once
         a_name_of_a_lost_turn_is_free_again
         a_repeated_start_created_its_run
+        a_start_that_is_requested_again_is_answered_as_the_first_time
+    }
+    callers {
+        a_write_in_the_callers_transaction_happens_when_it_commits
+        a_transaction_of_the_caller_that_is_rolled_back_leaves_nothing
+        what_fails_in_the_callers_transaction_leaves_nothing_in_it
+        two_callers_who_start_one_id_get_one_run
+        a_transaction_of_another_kind_of_database_is_refused
+    }
+    clients {
+        a_batch_of_starts_is_answered_one_by_one
+        a_batch_that_is_too_large_starts_nothing
+        what_is_started_with_the_callers_own_rows_is_worked_on_after_the_commit
+        a_signal_in_the_callers_transaction_is_received_once
+        a_command_with_a_request_is_carried_out_once
     }
     claims {
         claims_go_by_priority_and_age
@@ -161,6 +178,8 @@ mod broken {
         a_commit_without_an_answer_is_a_timeout
         a_connection_that_breaks_before_the_commit_leaves_nothing
         a_server_that_is_not_there_is_unavailable
+        a_start_whose_answer_was_lost_is_answered_all_the_same
+        a_signal_whose_answer_was_lost_is_sent_once
     }
 
     /// Where a plain batch is one statement, and that its own transaction.

@@ -82,6 +82,7 @@ impl Stage {
             records: vec![record("Started", 1)],
             due: Due::Now,
             lease: None,
+            request: None,
         }
     }
 

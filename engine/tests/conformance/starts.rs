@@ -3,7 +3,7 @@
 use coord_engine::model::{Closed, TaskKind};
 use coord_engine::store::{OnDuplicate, Outcome, Start, Store, Target, Then, Turn, Write};
 
-use crate::stage::{Stage, closing, namespace};
+use crate::stage::{Stage, closing, namespace, request};
 use crate::writes::{is_done, join_all};
 
 pub(crate) async fn an_id_is_started_once(stage: Stage) {
@@ -101,4 +101,25 @@ pub(crate) async fn a_repeated_start_created_its_run(stage: Stage) {
 
     assert_eq!(stage.apply(start.clone()).await, created);
     assert_eq!(stage.load(&start.run).await.events.len(), 1);
+}
+
+pub(crate) async fn a_start_that_is_requested_again_is_answered_as_the_first_time(stage: Stage) {
+    let start = |id: &str| Start {
+        request: Some(request(id)),
+        ..stage.new_run("w")
+    };
+    let first = start("one");
+    let created = Outcome::Started {
+        run: first.run.clone(),
+        created: true,
+    };
+    assert_eq!(stage.apply(first).await, created);
+
+    // It is another run that is asked for, under the same request.
+    assert_eq!(stage.apply(start("one")).await, created);
+
+    let other = stage.apply(start("two")).await;
+    assert!(matches!(other, Outcome::Refused { .. }), "{other:?}");
+    let claim = stage.claim_of(TaskKind::Workflow, "w", 10);
+    assert_eq!(stage.claim(&claim).await.tasks.len(), 1);
 }

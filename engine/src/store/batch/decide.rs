@@ -55,10 +55,18 @@ impl State {
             let run = start.run.clone();
             return Outcome::Started { run, created: true };
         }
+        let command = State::start_command(start);
+        let before = command.as_ref().and_then(|it| self.carried_out(it));
+        if let Some(run) = before.and_then(|run| run_id(run).ok()) {
+            return Outcome::Started { run, created: true };
+        }
         let current = self.current(&instance).and_then(|run| run_id(run).ok());
         match (current, start.on_duplicate) {
             (None, _) => {
                 self.begin(start, (0, 0));
+                if let Some(command) = command {
+                    self.carry_out(command);
+                }
                 let run = start.run.clone();
                 Outcome::Started { run, created: true }
             }

@@ -105,7 +105,7 @@ impl Plain {
         for (number, write) in writes.iter().enumerate() {
             let number = i32::try_from(number).unwrap_or(i32::MAX);
             let is_alone = match write {
-                Write::Start(start) if start.parent.is_none() => {
+                Write::Start(start) if start.parent.is_none() && start.request.is_none() => {
                     starts.push(StartRow::new(number, start));
                     place(&mut records, number, start.run.as_str(), &start.records);
                     met.insert((start.namespace.as_str(), start.workflow.as_str()))

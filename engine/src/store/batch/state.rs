@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::super::rows::{CommandRow, InstanceRow, RecordRow, RunRow, TaskRow, TipRow, signed};
-use super::super::{CommandKind, Fence, Held, Holder, Target, Write};
+use super::super::{CommandKind, Fence, Held, Holder, Start, Target, Write};
 use super::Changes;
 use crate::model::{Record, RequestId, RunStatus, TaskKind, TaskStatus};
 
@@ -89,6 +89,11 @@ impl State {
                 wanted.push(command(run, kind, id));
             }
         };
+        let starts = writes.iter().filter_map(|write| match write {
+            Write::Start(start) => Self::start_command(start),
+            _ => None,
+        });
+        let starts: Vec<_> = starts.collect();
         for write in writes {
             match write {
                 Write::Deliver(deliver) => {
@@ -109,7 +114,20 @@ impl State {
                 _ => {}
             }
         }
+        wanted.extend(starts);
         wanted
+    }
+
+    /// The command that a start is, if its caller wants it to happen once.
+    pub(super) fn start_command(start: &Start) -> Option<CommandRow> {
+        let request = start.request.as_ref()?;
+        Some(CommandRow {
+            namespace: start.namespace.to_string(),
+            workflow_id: start.workflow.to_string(),
+            kind: CommandKind::Start.as_str().to_owned(),
+            request_id: request.to_string(),
+            run_id: start.run.to_string(),
+        })
     }
 
     pub(super) fn add_commands(&mut self, commands: Vec<CommandRow>) {

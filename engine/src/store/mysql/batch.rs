@@ -13,11 +13,14 @@ use super::sql;
 pub(super) const WHAT: &str = "applying writes";
 
 /// A transaction at `READ COMMITTED`.
-pub(super) struct Transaction(pub(super) sqlx::Transaction<'static, sqlx::MySql>);
+pub(super) struct Transaction<'c>(pub(super) sqlx::Transaction<'c, sqlx::MySql>);
 
-impl Transaction {
-    pub(super) async fn begin(pool: &MySqlPool, what: &'static str) -> Result<Self> {
-        pool.begin().await.map(Self).map_err(at(what))
+impl Transaction<'_> {
+    pub(super) async fn begin(
+        pool: &MySqlPool,
+        what: &'static str,
+    ) -> Result<Transaction<'static>> {
+        pool.begin().await.map(Transaction).map_err(at(what))
     }
 
     pub(super) async fn now(&mut self) -> Result<i64> {
@@ -47,7 +50,7 @@ impl Transaction {
     }
 }
 
-impl Tables for Transaction {
+impl Tables for Transaction<'_> {
     async fn name_instances(&mut self, instances: &[InstanceRow]) -> Result<()> {
         self.put(sql::NAME_INSTANCES, instances).await
     }

@@ -238,7 +238,7 @@ async fn take(
     Ok((now, tasks, events))
 }
 
-async fn scheduled(transaction: &mut Transaction, places: &[Place]) -> Result<Vec<RecordRow>> {
+async fn scheduled(transaction: &mut Transaction<'_>, places: &[Place]) -> Result<Vec<RecordRow>> {
     if places.is_empty() {
         return Ok(Vec::new());
     }

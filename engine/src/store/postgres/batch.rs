@@ -19,7 +19,7 @@ macro_rules! bind {
     };
 }
 
-impl Transaction {
+impl Transaction<'_> {
     async fn read<T>(&mut self, sql: &'static str, ids: &[String]) -> Result<Vec<T>>
     where
         T: for<'r> FromRow<'r, PgRow> + Send + Unpin,
@@ -45,7 +45,7 @@ impl Transaction {
 
 type PgQuery<'q> = Query<'q, sqlx::Postgres, PgArguments>;
 
-impl Tables for Transaction {
+impl Tables for Transaction<'_> {
     async fn name_instances(&mut self, instances: &[InstanceRow]) -> Result<()> {
         self.put(sql::NAME_INSTANCES, instances, instances_of).await
     }

@@ -168,7 +168,7 @@ async fn nothing(
     Ok(answers::nothing_claimed(now, next))
 }
 
-pub(super) async fn now(transaction: &mut Transaction) -> Result<i64> {
+pub(super) async fn now(transaction: &mut Transaction<'_>) -> Result<i64> {
     let now = transaction.statements.rows(sql::CLOCK);
     let now = now.fetch_one(&mut *transaction.inner).await;
     let (now,) = now.map_err(at("reading the clock"))?;

@@ -2,8 +2,8 @@
 
 use coord_core::{Error, Result};
 use serde::Serialize;
-use sqlx::sqlite::{SqlitePool, SqliteRow};
-use sqlx::{FromRow, Sqlite};
+use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
+use sqlx::{Connection, FromRow, Sqlite};
 
 use super::super::batch::{Changes, Tables};
 use super::super::rows::{CommandRow, InstanceRow, KinRow, RunRow, TaskRow, TipRow};
@@ -13,12 +13,23 @@ use super::sql;
 const WHAT: &str = "applying writes";
 
 /// A transaction that has the write lock: nobody else changes anything until it ends.
-pub(super) struct Transaction(sqlx::Transaction<'static, Sqlite>);
+pub(super) struct Transaction<'c>(sqlx::Transaction<'c, Sqlite>);
 
-impl Transaction {
-    pub(super) async fn begin(pool: &SqlitePool) -> Result<Self> {
+/// Changes nothing, and takes the write lock of a transaction that has none yet.
+const LOCK: &str = "UPDATE engine_roles SET term = term WHERE false";
+
+impl<'c> Transaction<'c> {
+    pub(super) async fn begin(pool: &SqlitePool) -> Result<Transaction<'static>> {
         let begun = pool.begin_with("BEGIN IMMEDIATE").await;
-        begun.map(Self).map_err(at(WHAT))
+        begun.map(Transaction).map_err(at(WHAT))
+    }
+
+    /// A savepoint in the transaction of a caller: what fails leaves nothing in it.
+    pub(super) async fn within(connection: &'c mut SqliteConnection) -> Result<Self> {
+        let mut inner = connection.begin().await.map_err(at(WHAT))?;
+        let locked = sqlx::query(LOCK).execute(&mut *inner).await;
+        locked.map_err(at(WHAT))?;
+        Ok(Self(inner))
     }
 
     async fn read<T>(
@@ -43,7 +54,7 @@ impl Transaction {
     }
 }
 
-impl Tables for Transaction {
+impl Tables for Transaction<'_> {
     async fn name_instances(&mut self, instances: &[InstanceRow]) -> Result<()> {
         self.put(sql::NAME_INSTANCES, instances).await
     }

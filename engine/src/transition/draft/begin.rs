@@ -110,6 +110,7 @@ impl Draft {
             records: vec![event.record()?],
             due: Due::Now,
             lease: None,
+            request: None,
         })
     }
 }

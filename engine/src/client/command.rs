@@ -1,0 +1,162 @@
+//! Commands to a workflow that was started.
+
+use std::future::IntoFuture;
+use std::pin::Pin;
+
+use coord_core::{Error, Result};
+
+use super::{Client, Uncommitted};
+use crate::model::{
+    Closed, EventKind, Failure, Message, Payload, Record, RequestId, RunId, Timestamp, TypeName,
+    WorkflowId, events,
+};
+use crate::store::{CallerTransaction, CommandKind, Deliver, Outcome, Target, Terminate, Write};
+use crate::transition::{cancel_message, closing};
+
+/// A command to a workflow, sent when it is awaited.
+#[must_use = "nothing is sent unless it is awaited"]
+pub struct CommandCall {
+    client: Client,
+    workflow: WorkflowId,
+    what: Command,
+    request: Option<RequestId>,
+}
+
+/// What is asked of the workflow.
+pub(super) enum Command {
+    Signal(TypeName, Result<Payload, Failure>),
+    Cancel(String),
+    Terminate(Failure),
+}
+
+impl CommandCall {
+    pub(super) const fn new(client: Client, workflow: WorkflowId, what: Command) -> Self {
+        Self {
+            client,
+            workflow,
+            what,
+            request: None,
+        }
+    }
+
+    /// Carries it out once for `request`, however often it is sent to this workflow. Default: once
+    /// for this call.
+    pub fn request(mut self, request: RequestId) -> Self {
+        self.request = Some(request);
+        self
+    }
+
+    /// Sends it in a transaction of the caller, a `&mut sqlx::Transaction` on the engine's database:
+    /// it is sent exactly if the caller commits. Its workflow must not be changed by others in the
+    /// meantime, so it waits, and makes others wait, until the transaction ends.
+    ///
+    /// MySQL and MariaDB: the session must be at `READ COMMITTED` and in UTC. SQLite: the
+    /// transaction should have begun with `BEGIN IMMEDIATE`, or it may lose against another writer.
+    ///
+    /// # Errors
+    /// As when it is awaited. `Contended` and `Unavailable` mean that the whole transaction has to
+    /// begin again. `Invalid` also when the transaction is of another kind of database.
+    ///
+    /// # Cancel safety
+    /// Dropped, the transaction should be rolled back.
+    pub async fn in_transaction<'t>(
+        self,
+        transaction: impl Into<CallerTransaction<'t>>,
+    ) -> Result<Uncommitted<()>> {
+        let transaction = transaction.into();
+        let (core, write) = (self.client.core.clone(), self.write().await?);
+        let (outcome, told) = core.commit_in(transaction, write).await?;
+        reached(outcome, &self.workflow)?;
+        Ok(Uncommitted::new((), core, told))
+    }
+
+    async fn send(self) -> Result<()> {
+        let core = &self.client.core;
+        let outcome = core.commit_known(self.write().await?).await?;
+        let run = reached(outcome, &self.workflow)?;
+        if let Command::Terminate(failure) = self.what {
+            core.wake.ended(&run, &Closed::Terminated(failure));
+        }
+        Ok(())
+    }
+
+    async fn write(&self) -> Result<Write> {
+        let core = &self.client.core;
+        let now = core.now().await?;
+        let request = self.request.clone().unwrap_or_else(|| core.ids.request());
+        let target = Target::Current(self.client.namespace.clone(), self.workflow.clone());
+        let deliver = |record, kind| {
+            let request = Some((kind, request.clone()));
+            Write::Deliver(Box::new(Deliver {
+                target: target.clone(),
+                record,
+                request,
+            }))
+        };
+        Ok(match &self.what {
+            Command::Signal(name, value) => {
+                let refused = |failure: &Failure| Error::invalid(failure.to_string());
+                let received = events::SignalReceived {
+                    name: name.clone(),
+                    request: request.clone(),
+                };
+                let payload = value.clone().map_err(|failure| refused(&failure))?;
+                let kind = EventKind::SignalReceived(received);
+                deliver(record(kind, Some(payload), now)?, CommandKind::Signal)
+            }
+            Command::Cancel(reason) => deliver(cancel_message(reason, now)?, CommandKind::Cancel),
+            Command::Terminate(failure) => {
+                let kind = EventKind::Terminated(events::Failed {
+                    failure: failure.clone(),
+                });
+                Write::Terminate(Box::new(Terminate {
+                    target,
+                    record: record(kind, None, now)?,
+                    closing: closing(Closed::Terminated(failure.clone()), now)?,
+                    request: Some(request),
+                }))
+            }
+        })
+    }
+}
+
+fn record(kind: EventKind, payload: Option<Payload>, at: Timestamp) -> Result<Record> {
+    let message = Message {
+        at,
+        step: None,
+        kind,
+        payload,
+    };
+    message.record()
+}
+
+/// The run that a command has reached.
+pub(super) fn reached(outcome: Outcome, id: &WorkflowId) -> Result<RunId> {
+    match outcome {
+        Outcome::Done { run, .. } | Outcome::Repeated { run } => Ok(run),
+        Outcome::Closed => Err(Error::invalid(format!("workflow {id} has ended"))),
+        Outcome::NotFound => Err(Error::invalid(format!(
+            "there is no workflow {id} for this"
+        ))),
+        other => Err(Error::corrupt(format!("workflow {id}: answered {other:?}"))),
+    }
+}
+
+impl IntoFuture for CommandCall {
+    type Output = Result<()>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    /// Sends it, durably. A commit whose answer was lost is sent again as it is: it is carried out
+    /// once.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no such workflow, when it has ended, or when the value is too large.
+    /// `Unavailable` or `Timeout` when the database does not answer; to send it again then is safe
+    /// with the same [`request`](Self::request).
+    ///
+    /// # Cancel safety
+    /// Dropped, it may have been sent.
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.send())
+    }
+}

@@ -1,0 +1,199 @@
+//! The client, on every dialect.
+
+use std::time::Duration;
+
+use coord_core::ErrorKind;
+use coord_engine::Engine;
+use coord_engine::client::{Client, MAX_BATCH_STARTS, StartCall};
+use coord_engine::flow::{Context, Signal, Workflow};
+use coord_engine::model::{Failure, Queue, RequestId, WorkflowId};
+use coord_engine::worker::Worker;
+
+use crate::callers::{Caller, with};
+use crate::stage::{Stage, namespace, request};
+
+const ECHO: Workflow<String, String> = Workflow::new("tests.echo");
+const COLLECT: Workflow<u32, Vec<String>> = Workflow::new("tests.collect");
+const NEWS: Signal<String> = Signal::new("news");
+/// Far above what anything here takes.
+const SOON: Duration = Duration::from_mins(1);
+
+async fn echo(_: Context, text: String) -> Result<String, Failure> {
+    Ok(text)
+}
+
+/// The first `count` signals.
+async fn collect(ctx: Context, count: u32) -> Result<Vec<String>, Failure> {
+    let mut collected = Vec::new();
+    for _ in 0..count {
+        collected.push(ctx.signal(NEWS).recv().await?);
+    }
+    Ok(collected)
+}
+
+fn client(engine: &Engine) -> Client {
+    engine.client(namespace(), Queue::default())
+}
+
+fn worker(engine: &Engine) -> Worker {
+    let worker = engine.worker(namespace(), Queue::default());
+    worker
+        .workflow(ECHO, echo)
+        .workflow(COLLECT, collect)
+        .start()
+}
+
+fn id(text: &str) -> WorkflowId {
+    WorkflowId::new(text).expect("an id")
+}
+
+pub(crate) async fn a_batch_of_starts_is_answered_one_by_one(stage: Stage) {
+    let engine = stage.database.engine().await;
+    let client = client(&engine);
+    client
+        .start(ECHO, id("taken"), &String::new())
+        .await
+        .expect("started");
+    let start = |name: &str, text: &str| client.start(ECHO, id(name), &text.to_owned());
+    let too_large = "x".repeat(coord_engine::flow::MAX_PAYLOAD_BYTES);
+
+    let answers = client
+        .start_batch([
+            start("a", "1"),
+            start("taken", "2"),
+            start("taken", "3").or_existing(),
+            start("b", &too_large),
+            start("c", "4"),
+            start("c", "5"),
+        ])
+        .await
+        .expect("an answer to each");
+
+    let said: Vec<_> = answers
+        .iter()
+        .map(|answer| match answer {
+            Ok(started) => Ok(started.was_created),
+            Err(error) => Err(error.kind()),
+        })
+        .collect();
+    let invalid = Err(ErrorKind::Invalid);
+    assert_eq!(
+        said,
+        [Ok(true), invalid, Ok(false), invalid, Ok(true), invalid]
+    );
+    let _worker = worker(&engine);
+    for (answer, expected) in [(0, "1"), (4, "4")] {
+        let handle = &answers[answer].as_ref().expect("started").handle;
+        let done = handle.result(SOON).await.expect("an answer");
+        assert_eq!(done, Some(Ok(expected.to_owned())));
+    }
+}
+
+pub(crate) async fn a_batch_that_is_too_large_starts_nothing(stage: Stage) {
+    let engine = stage.database.engine().await;
+    let client = client(&engine);
+    let calls = |count: usize| {
+        let call = |number| client.start(ECHO, id(&format!("w{number}")), &String::new());
+        (0..count).map(call).collect::<Vec<StartCall<String>>>()
+    };
+
+    let refused = client.start_batch(calls(MAX_BATCH_STARTS + 1)).await;
+
+    assert_eq!(
+        refused.err().map(|error| error.kind()),
+        Some(ErrorKind::Invalid)
+    );
+    let described = client.handle(ECHO, id("w0")).describe().await;
+    assert_eq!(described.expect("an answer"), None);
+    let started = client
+        .start_batch(calls(MAX_BATCH_STARTS))
+        .await
+        .expect("started");
+    assert!(started.iter().all(Result::is_ok));
+}
+
+pub(crate) async fn what_is_started_with_the_callers_own_rows_is_worked_on_after_the_commit(
+    stage: Stage,
+) {
+    let Some(mut caller) = Caller::begin(&stage.database).await else {
+        return;
+    };
+    caller.execute("CREATE TABLE orders (id INTEGER)").await;
+    caller.commit().await;
+    let engine = stage.database.engine().await;
+    let (client, _worker) = (client(&engine), worker(&engine));
+    for (name, is_kept) in [("kept", true), ("undone", false)] {
+        let mut caller = Caller::begin(&stage.database).await.expect("another");
+        caller.execute("INSERT INTO orders VALUES (1)").await;
+        let call = client.start(ECHO, id(name), &"hello".to_owned());
+
+        let started = with!(&mut caller, it => call.in_transaction(it).await).expect("started");
+
+        assert!(started.value().was_created);
+        if is_kept {
+            caller.commit().await;
+            let handle = started.committed().handle;
+            let done = handle.result(SOON).await.expect("an answer");
+            assert_eq!(done, Some(Ok("hello".to_owned())));
+        } else {
+            caller.roll_back().await;
+            drop(started);
+            let described = client.handle(ECHO, id(name)).describe().await;
+            assert_eq!(described.expect("an answer"), None);
+        }
+    }
+}
+
+pub(crate) async fn a_signal_in_the_callers_transaction_is_received_once(stage: Stage) {
+    let Some(mut undone) = Caller::begin(&stage.database).await else {
+        return;
+    };
+    let engine = stage.database.engine().await;
+    let (client, _worker) = (client(&engine), worker(&engine));
+    let started = client.start(COLLECT, id("w"), &2).await.expect("started");
+    let handle = started.handle;
+    let signal = |text: &str| handle.signal(NEWS, &text.to_owned());
+
+    let sent = with!(&mut undone, it => signal("undone").in_transaction(it).await);
+    undone.roll_back().await;
+    drop(sent.expect("sent"));
+    let mut kept = Caller::begin(&stage.database).await.expect("another");
+    let sent = with!(&mut kept, it => signal("kept").in_transaction(it).await);
+    kept.commit().await;
+    sent.expect("sent").committed();
+    signal("last").await.expect("sent");
+
+    let done = handle.result(SOON).await.expect("an answer");
+    assert_eq!(done, Some(Ok(vec!["kept".to_owned(), "last".to_owned()])));
+}
+
+pub(crate) async fn a_command_with_a_request_is_carried_out_once(stage: Stage) {
+    let engine = stage.database.engine().await;
+    let client = client(&engine);
+    let once = |name: &str| -> RequestId { request(name) };
+    let start = || client.start(COLLECT, id("w"), &2).request(once("start"));
+    let first = start().await.expect("started");
+    let again = start().await.expect("answered as the first time");
+    assert!(again.was_created);
+    assert_eq!(again.handle.run(), first.handle.run());
+    let handle = first.handle;
+    for _ in 0..2 {
+        let signal = handle.signal(NEWS, &"one".to_owned());
+        signal.request(once("signal")).await.expect("sent");
+        handle
+            .cancel("enough")
+            .request(once("cancel"))
+            .await
+            .expect("asked");
+    }
+    let described = handle.describe().await.expect("an answer").expect("there");
+    assert_eq!(described.run.inbox_seq, 2, "one signal, one request to end");
+
+    for _ in 0..2 {
+        let end = handle.terminate("now").request(once("end"));
+        end.await.expect("ended, and said so again");
+    }
+
+    let error = handle.terminate("now").await.expect_err("it has ended");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+}
