@@ -57,8 +57,25 @@ impl Engine {
     /// # Cancel safety
     /// Safe: migrations happen whole or not at all.
     pub async fn start(store: impl Store) -> Result<Self> {
+        Self::start_on(Arc::new(store)).await
+    }
+
+    /// An engine on the database at `url`, whose schema it brings to this version:
+    /// `postgres://user:password@host/database`, `mysql://…`, `mariadb://…`, `sqlite:file` or
+    /// `sqlite::memory:`, as far as this crate's features were built in.
+    ///
+    /// # Errors
+    /// `Invalid` when the scheme is another one, or its feature was not built in. Otherwise as
+    /// [`start`](Self::start).
+    ///
+    /// # Cancel safety
+    /// Safe: migrations happen whole or not at all.
+    pub async fn connect(url: &str) -> Result<Self> {
+        Self::start_on(crate::store::url::open(url)?).await
+    }
+
+    async fn start_on(store: Arc<dyn Store>) -> Result<Self> {
         coord_core::signals::register(SIGNALS);
-        let store: Arc<dyn Store> = Arc::new(store);
         store.migrate().await?;
         let (ids, clock) = (Arc::new(Ids::random()), Arc::new(Clock::default()));
         let fleet = Fleet::join(Arc::clone(&store), Arc::clone(&ids)).await?;

@@ -63,6 +63,7 @@ mod read;
 mod rows;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+pub(crate) mod url;
 mod write;
 
 use std::pin::Pin;

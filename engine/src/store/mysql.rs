@@ -51,6 +51,17 @@ impl Mysql {
         let options: MySqlConnectOptions = url
             .parse()
             .map_err(|error: sqlx::Error| Error::invalid("reading the url").with_source(error))?;
+        Ok(Self::open(options))
+    }
+
+    /// The store in the database of a pool that the service has, with its options, over connections
+    /// of its own: it sets up its sessions for its statements, which would not suit others.
+    #[must_use]
+    pub fn beside(pool: &MySqlPool) -> Self {
+        Self::open(MySqlConnectOptions::clone(&pool.connect_options()))
+    }
+
+    fn open(options: MySqlConnectOptions) -> Self {
         let pool = MySqlPoolOptions::new()
             .max_connections(CONNECTIONS)
             .acquire_timeout(ACQUIRE)
@@ -60,8 +71,8 @@ impl Mysql {
                     Ok(())
                 })
             })
-            .connect_lazy_with(options);
-        Ok(Self { pool })
+            .connect_lazy_with(options.timezone("+00:00".to_owned()));
+        Self { pool }
     }
 }
 

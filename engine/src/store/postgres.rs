@@ -72,15 +72,26 @@ impl Postgres {
         let options: PgConnectOptions = url
             .parse()
             .map_err(|error: sqlx::Error| Error::invalid("reading the url").with_source(error))?;
+        Ok(Self::open(options))
+    }
+
+    /// The store in the database of a pool that the service has, with its options, over connections
+    /// of its own: it sets up its sessions for its statements, which would not suit others.
+    #[must_use]
+    pub fn beside(pool: &PgPool) -> Self {
+        Self::open(PgConnectOptions::clone(&pool.connect_options()))
+    }
+
+    fn open(options: PgConnectOptions) -> Self {
         let options = options.application_name("coord-engine");
         let pool = pool().after_connect(|connection, _| {
             Box::pin(async move { connection.execute(SESSION).await.map(drop) })
         });
-        Ok(Self {
+        Self {
             pool: pool.connect_lazy_with(options),
             kept: Arc::default(),
             statements: Statements { named: true },
-        })
+        }
     }
 
     /// The same store, for a pooler that hands each transaction to another connection and does not

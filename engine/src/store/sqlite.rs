@@ -15,10 +15,11 @@ mod presence;
 mod read;
 mod sql;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use coord_core::{Error, Result};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
@@ -55,8 +56,38 @@ impl Sqlite {
     /// The file must lie on a disk of this machine: locks do not hold on network file systems.
     #[must_use]
     pub fn file(path: impl AsRef<Path>) -> Self {
-        let options = SqliteConnectOptions::new()
-            .filename(&path)
+        let path = path.as_ref();
+        Self::open(SqliteConnectOptions::new().filename(path), path)
+    }
+
+    /// The store at `url`, `sqlite:file` or `sqlite::memory:`.
+    ///
+    /// # Errors
+    /// `Invalid` when `url` is none of SQLite.
+    pub fn connect(url: &str) -> Result<Self> {
+        let options: SqliteConnectOptions = url
+            .parse()
+            .map_err(|error: sqlx::Error| Error::invalid("reading the url").with_source(error))?;
+        Ok(match in_file(&options) {
+            Some(path) => Self::open(options, &path),
+            None => Self::memory(),
+        })
+    }
+
+    /// The store in the file of a pool that the service has, with its options, over connections of
+    /// its own: one writes, and others read.
+    ///
+    /// # Errors
+    /// `Invalid` when the pool is one in memory, which nobody else can reach.
+    pub fn beside(pool: &SqlitePool) -> Result<Self> {
+        let options = SqliteConnectOptions::clone(&pool.connect_options());
+        let memory = || Error::invalid("sharing a database in memory: only its pool reaches it");
+        let path = in_file(&options).ok_or_else(memory)?;
+        Ok(Self::open(options, &path))
+    }
+
+    fn open(options: SqliteConnectOptions, path: &Path) -> Self {
+        let options = options
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full)
@@ -64,7 +95,7 @@ impl Sqlite {
         Self {
             writer: pool(1, options.clone()),
             reader: pool(READERS, options),
-            presence: Presence::enter(path.as_ref()).map(Arc::new),
+            presence: Presence::enter(path).map(Arc::new),
         }
     }
 
@@ -80,6 +111,14 @@ impl Sqlite {
             presence: None,
         }
     }
+}
+
+/// The file of a database; `None` for one in memory, which the driver calls so.
+fn in_file(options: &SqliteConnectOptions) -> Option<PathBuf> {
+    let path = options.get_filename();
+    let text = path.to_string_lossy();
+    let is_memory = text == ":memory:" || text.starts_with("file:sqlx-in-memory");
+    (!is_memory).then(|| path.to_path_buf())
 }
 
 fn pool(connections: u32, options: SqliteConnectOptions) -> SqlitePool {

@@ -197,3 +197,16 @@ pub(crate) async fn a_command_with_a_request_is_carried_out_once(stage: Stage) {
     let error = handle.terminate("now").await.expect_err("it has ended");
     assert_eq!(error.kind(), ErrorKind::Invalid);
 }
+
+pub(crate) async fn a_url_and_a_pool_lead_to_the_same_database(stage: Stage) {
+    let Some([at_url, beside]) = stage.database.engines().await else {
+        return;
+    };
+    let start = client(&at_url).start(ECHO, id("w"), &"hello".to_owned());
+    start.await.expect("started");
+
+    let _worker = worker(&beside);
+
+    let done = client(&beside).handle(ECHO, id("w")).result(SOON).await;
+    assert_eq!(done.expect("an answer"), Some(Ok("hello".to_owned())));
+}

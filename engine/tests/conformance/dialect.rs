@@ -241,6 +241,34 @@ impl Database {
         }
     }
 
+    /// The engine that its url leads to, and the one beside a pool of the service.
+    pub(crate) async fn engines(&self) -> Option<[Engine; 2]> {
+        let address = self.address()?;
+        let (url, beside) = match self {
+            Self::SqliteFile(_) => {
+                let url = format!("sqlite:{address}");
+                let pool = sqlx::SqlitePool::connect_lazy(&url).expect("a url");
+                (
+                    url,
+                    Engine::start(Sqlite::beside(&pool).expect("a file")).await,
+                )
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => {
+                let pool = sqlx::PgPool::connect_lazy(&address).expect("a url");
+                (address, Engine::start(Postgres::beside(&pool)).await)
+            }
+            #[cfg(feature = "mysql")]
+            Self::Mysql(_) => {
+                let pool = sqlx::MySqlPool::connect_lazy(&address).expect("a url");
+                (address, Engine::start(Mysql::beside(&pool)).await)
+            }
+            _ => return None,
+        };
+        let at_url = Engine::connect(&url).await;
+        Some([at_url.expect("it starts"), beside.expect("it starts")])
+    }
+
     /// The store at such an address.
     pub(crate) fn open_address(address: &str) -> Arc<dyn Store> {
         match address.split_once("://") {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use coord_core::ErrorKind;
+use coord_engine::Engine;
 use coord_engine::flow::{Signal, Workflow};
 use coord_engine::model::{Queue, WorkflowId};
 use coord_engine::store::{Outcome, Start, Target, Write};
@@ -216,6 +217,11 @@ pub(crate) async fn a_server_that_is_not_there_is_unavailable(stage: Stage) {
     let error = far.load(&[]).await.expect_err("nobody there");
 
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    let error = Engine::connect(&format!("{gone}/engine")).await;
+    assert_eq!(
+        error.err().map(|it| it.kind()),
+        Some(ErrorKind::Unavailable)
+    );
 }
 
 const ECHO: Workflow<String, String> = Workflow::new("tests.echo");

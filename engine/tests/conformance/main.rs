@@ -102,6 +102,7 @@ on_every_dialect! {
         what_is_started_with_the_callers_own_rows_is_worked_on_after_the_commit
         a_signal_in_the_callers_transaction_is_received_once
         a_command_with_a_request_is_carried_out_once
+        a_url_and_a_pool_lead_to_the_same_database
     }
     claims {
         claims_go_by_priority_and_age

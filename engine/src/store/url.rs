@@ -1,0 +1,82 @@
+//! The store of a URL.
+
+use std::sync::Arc;
+
+use coord_core::{Error, Result};
+
+use super::Store;
+
+/// The store at `url`, of the dialect that its scheme names. Nothing is opened yet.
+///
+/// # Errors
+/// `Invalid` when the scheme is none of ours, when this build lacks its dialect, or when the rest
+/// does not read. The url itself is not in the message: it may hold a password.
+pub(crate) fn open(url: &str) -> Result<Arc<dyn Store>> {
+    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+    match scheme {
+        "postgres" | "postgresql" => postgres(url),
+        "mysql" | "mariadb" => mysql(url),
+        "sqlite" => sqlite(url),
+        other => Err(Error::invalid(format!(
+            "opening the database: its url begins with {other:?}, and is to begin with postgres:, \
+             mysql:, mariadb: or sqlite:"
+        ))),
+    }
+}
+
+macro_rules! dialect {
+    ($feature:literal $name:ident($url:ident) $open:expr) => {
+        fn $name($url: &str) -> Result<Arc<dyn Store>> {
+            #[cfg(feature = $feature)]
+            return Ok(Arc::new($open));
+            #[cfg(not(feature = $feature))]
+            {
+                _ = $url;
+                Err(Error::invalid(concat!(
+                    "opening the database: this program was built without the feature `",
+                    $feature,
+                    "` of coord-engine"
+                )))
+            }
+        }
+    };
+}
+
+dialect! { "postgres" postgres(url) super::Postgres::connect(url)? }
+dialect! { "mysql" mysql(url) super::Mysql::connect(url)? }
+dialect! { "sqlite" sqlite(url) super::Sqlite::connect(url)? }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(url: &str) -> String {
+        let error = open(url).err().expect("refused");
+        assert_eq!(error.kind(), coord_core::ErrorKind::Invalid);
+        error.to_string()
+    }
+
+    #[test]
+    fn a_scheme_that_nobody_knows_is_named_and_the_password_is_not() {
+        let message = refused("oracle://root:secret@db/engine");
+
+        assert!(
+            message.contains("oracle") && message.contains("sqlite:"),
+            "{message}"
+        );
+        assert!(!message.contains("secret"), "{message}");
+        assert!(refused("engine.db").contains("begins with"));
+    }
+
+    #[cfg(not(feature = "mysql"))]
+    #[test]
+    fn a_dialect_that_was_not_built_in_is_named() {
+        assert!(refused("mariadb://db/engine").contains("feature `mysql`"));
+    }
+
+    #[cfg(feature = "sqlite")]
+    #[test]
+    fn a_url_that_does_not_read_is_invalid() {
+        assert!(refused("sqlite:a.db?mode=nonsense").contains("reading the url"));
+    }
+}
