@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use crate::clock::Clock;
 use crate::signals::Signal;
 use crate::store::{Applied, Outcome, Store, Write};
+use crate::wake::Wake;
 
 /// The largest batch. A larger one brings no more throughput, and its last write waits longer.
 const LARGEST_BATCH: usize = 128;
@@ -38,11 +39,18 @@ const OUTAGE: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_
 
 /// The one committer of a process. Dropping it ends what waits.
 pub(crate) struct Committer {
-    store: Arc<dyn Store>,
-    clock: Arc<Clock>,
+    database: Database,
     jobs: mpsc::Sender<Job>,
     under_way: Arc<AtomicUsize>,
     _gathering: Mutex<JoinSet<()>>,
+}
+
+/// Where writes go, and who hears of them.
+#[derive(Clone)]
+struct Database {
+    store: Arc<dyn Store>,
+    clock: Arc<Clock>,
+    wake: Arc<Wake>,
 }
 
 struct Job {
@@ -62,19 +70,14 @@ pub(crate) enum Patience {
 }
 
 impl Committer {
-    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<Clock>) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<Clock>, wake: Arc<Wake>) -> Self {
+        let database = Database { store, clock, wake };
         let (jobs, waiting) = mpsc::channel(QUEUE);
         let under_way = Arc::new(AtomicUsize::new(0));
         let mut gathering = JoinSet::new();
-        gathering.spawn(gather(
-            Arc::clone(&store),
-            Arc::clone(&clock),
-            waiting,
-            Arc::clone(&under_way),
-        ));
+        gathering.spawn(gather(database.clone(), waiting, Arc::clone(&under_way)));
         Self {
-            store,
-            clock,
+            database,
             jobs,
             under_way,
             _gathering: Mutex::new(gathering),
@@ -97,7 +100,7 @@ impl Committer {
             let _under_way = UnderWay(&self.under_way);
             let mut attempt = 0;
             loop {
-                match apply(&*self.store, &self.clock, std::slice::from_ref(&write)).await {
+                match self.database.apply(std::slice::from_ref(&write)).await {
                     Ok(mut applied) => return applied.outcomes.pop().ok_or_else(unanswered),
                     Err(error) if patience == Patience::WhileAwaited && is_safe(&error) => {
                         wait_after(error, &mut attempt).await;
@@ -129,7 +132,7 @@ impl Committer {
     /// # Cancel safety
     /// Dropped, all are committed all the same, or none.
     pub(crate) async fn commit_together(&self, writes: &[Write]) -> Result<Vec<Outcome>> {
-        let applied = apply(&*self.store, &self.clock, writes).await?;
+        let applied = self.database.apply(writes).await?;
         if applied.outcomes.len() == writes.len() {
             Ok(applied.outcomes)
         } else {
@@ -146,12 +149,7 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-async fn gather(
-    store: Arc<dyn Store>,
-    clock: Arc<Clock>,
-    mut waiting: mpsc::Receiver<Job>,
-    under_way: Arc<AtomicUsize>,
-) {
+async fn gather(database: Database, mut waiting: mpsc::Receiver<Job>, under_way: Arc<AtomicUsize>) {
     let depth = Arc::new(Semaphore::new(DEPTH as usize));
     let mut batches = JoinSet::new();
     let mut jobs = Vec::new();
@@ -174,13 +172,13 @@ async fn gather(
         let permits = Arc::new(permits);
         while batches.try_join_next().is_some() {}
         for batch in sorted(std::mem::take(&mut jobs)) {
-            let (store, clock) = (Arc::clone(&store), Arc::clone(&clock));
+            let database = database.clone();
             let (under_way, permits) = (Arc::clone(&under_way), Arc::clone(&permits));
             under_way.fetch_add(1, Ordering::AcqRel);
             batches.spawn(async move {
                 let _under_way = UnderWay(&under_way);
                 let _permits = permits;
-                carry_out(&*store, &clock, batch).await;
+                carry_out(&database, batch).await;
             });
         }
     }
@@ -203,7 +201,7 @@ fn sorted(jobs: Vec<Job>) -> impl Iterator<Item = Vec<Job>> {
 
 /// Applies a batch and answers everybody. One that the database does not take is split, so that the
 /// bad write is found and the others are committed.
-async fn carry_out(store: &dyn Store, clock: &Clock, batch: Vec<Job>) {
+async fn carry_out(database: &Database, batch: Vec<Job>) {
     let mut batches = VecDeque::from([batch]);
     let mut attempt = 0;
     while let Some(mut batch) = batches.pop_front() {
@@ -211,7 +209,7 @@ async fn carry_out(store: &dyn Store, clock: &Clock, batch: Vec<Job>) {
             .iter_mut()
             .filter_map(|job| job.write.take())
             .collect();
-        let error = match apply(store, clock, &writes).await {
+        let error = match database.apply(&writes).await {
             Ok(applied) => {
                 let mut outcomes = applied.outcomes.into_iter();
                 for job in batch {
@@ -260,26 +258,30 @@ async fn wait_after(error: Error, attempt: &mut u32) {
     *attempt = attempt.saturating_add(1);
 }
 
-async fn apply(store: &dyn Store, clock: &Clock, writes: &[Write]) -> Result<Applied> {
-    let mut attempt = 0;
-    loop {
-        let sent = Instant::now();
-        let error = match store.apply(writes).await {
-            Ok(applied) => {
-                clock.observe(applied.now, sent);
-                Signal::Commit {
-                    elapsed_ms: sent.elapsed(),
+impl Database {
+    /// Applies `writes`, and tells of what there is to do by them once they are committed.
+    async fn apply(&self, writes: &[Write]) -> Result<Applied> {
+        let mut attempt = 0;
+        loop {
+            let sent = Instant::now();
+            let error = match self.store.apply(writes).await {
+                Ok(applied) => {
+                    self.clock.observe(applied.now, sent);
+                    self.wake.tasks(&applied.ready, applied.now);
+                    Signal::Commit {
+                        elapsed_ms: sent.elapsed(),
+                    }
+                    .emit();
+                    return Ok(applied);
                 }
-                .emit();
-                return Ok(applied);
+                Err(error) => error,
+            };
+            if error.kind() != ErrorKind::Contended || attempt == ATTEMPTS {
+                return Err(error);
             }
-            Err(error) => error,
-        };
-        if error.kind() != ErrorKind::Contended || attempt == ATTEMPTS {
-            return Err(error);
+            tokio::time::sleep(BACKOFF.jittered(attempt)).await;
+            attempt += 1;
         }
-        tokio::time::sleep(BACKOFF.jittered(attempt)).await;
-        attempt += 1;
     }
 }
 

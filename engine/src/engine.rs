@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use coord_core::signals::Detail;
 use coord_core::{Backoff, Error, ErrorKind, Result};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -13,16 +12,12 @@ use crate::client::Client;
 use crate::clock::Clock;
 use crate::committer::{Committer, Patience, locked, unanswered};
 use crate::fleet::Fleet;
-use crate::model::{Ids, Namespace, OwnerId, Queue, Record, RunId, TaskKind, Timestamp};
-use crate::signals::{SIGNALS, Signal};
-use crate::store::{CallerTransaction, Load, Outcome, Store, Then, Write};
-use crate::wake::Wake;
+use crate::model::{Ids, Namespace, OwnerId, Queue, Record, RunId, Timestamp};
+use crate::signals::SIGNALS;
+use crate::store::{CallerTransaction, Outcome, Ready, Store, Write};
+use crate::wake::{self, Backend, Channel, Health, Wake};
 use crate::worker::{Shop, WorkerBuilder};
 
-/// How often the ends are looked for that this process does not see by itself.
-const LOOK: Duration = Duration::from_secs(1);
-/// How many runs are looked at in one call.
-const RUNS_A_LOOK: usize = 500;
 /// How often a write whose answer was lost is sent again: through a failover of some seconds, and no
 /// longer than a caller waits for a call.
 const RESENDS: u32 = 6;
@@ -48,19 +43,18 @@ pub(crate) struct Core {
 }
 
 impl Engine {
-    /// An engine on `store`, whose schema it brings to this version.
+    /// An engine on `store` with the defaults of [`Engine::builder`].
     ///
     /// # Errors
-    /// `Unavailable` or `Timeout` when the database does not answer; `Corrupt` when its schema is
-    /// of another application or a later version.
+    /// Those of [`EngineBuilder::start`].
     ///
     /// # Cancel safety
     /// Safe: migrations happen whole or not at all.
     pub async fn start(store: impl Store) -> Result<Self> {
-        Self::start_on(Arc::new(store)).await
+        Self::builder(store).start().await
     }
 
-    /// An engine on the database at `url`, whose schema it brings to this version:
+    /// An engine on the database at `url` with the defaults of [`Engine::builder`]:
     /// `postgres://user:password@host/database`, `mysql://…`, `mariadb://…`, `sqlite:file` or
     /// `sqlite::memory:`, as far as this crate's features were built in.
     ///
@@ -71,18 +65,26 @@ impl Engine {
     /// # Cancel safety
     /// Safe: migrations happen whole or not at all.
     pub async fn connect(url: &str) -> Result<Self> {
-        Self::start_on(crate::store::url::open(url)?).await
+        EngineBuilder::on(crate::store::url::open(url)?)
+            .start()
+            .await
     }
 
-    async fn start_on(store: Arc<dyn Store>) -> Result<Self> {
+    /// An engine on `store`, to be told how it differs from the defaults and then started.
+    pub fn builder(store: impl Store) -> EngineBuilder {
+        EngineBuilder::on(Arc::new(store))
+    }
+
+    async fn build(builder: EngineBuilder) -> Result<Self> {
         coord_core::signals::register(SIGNALS);
+        let store = builder.store;
         store.migrate().await?;
         let (ids, clock) = (Arc::new(Ids::random()), Arc::new(Clock::default()));
         let fleet = Fleet::join(Arc::clone(&store), Arc::clone(&ids)).await?;
-        let committer = Committer::new(Arc::clone(&store), Arc::clone(&clock));
-        let wake = Arc::new(Wake::default());
+        let wake = Arc::new(Wake::new(builder.wake));
+        let committer = Committer::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&wake));
         let mut watching = JoinSet::new();
-        watching.spawn(watch_ends(Arc::clone(&store), Arc::clone(&wake)));
+        watching.spawn(wake::watch_ends(Arc::clone(&store), Arc::clone(&wake)));
         let core = Core {
             store,
             ids,
@@ -107,6 +109,48 @@ impl Engine {
     pub fn worker(&self, namespace: Namespace, queue: Queue) -> WorkerBuilder {
         WorkerBuilder::new(Arc::clone(&self.core), namespace, queue)
     }
+
+    /// Whether hints pass between this process and others: without them, what others do is seen
+    /// up to a second later.
+    pub fn wake_health(&self) -> Health {
+        self.core.wake.health()
+    }
+}
+
+/// An engine to be.
+#[must_use = "it is no engine before it is started"]
+pub struct EngineBuilder {
+    store: Arc<dyn Store>,
+    wake: Vec<Arc<dyn Backend>>,
+}
+
+impl EngineBuilder {
+    const fn on(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            wake: Vec::new(),
+        }
+    }
+
+    /// What carries hints to other processes, so that they need not look once a second. Said twice,
+    /// hints go both ways, so that a deployment moves from one to the other without a cutover.
+    /// Default: nothing.
+    pub fn wake(mut self, backend: impl Backend) -> Self {
+        self.wake.push(Arc::new(backend));
+        self
+    }
+
+    /// Starts it, and brings the schema of its database to this version.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Timeout` when the database does not answer; `Corrupt` when its schema is
+    /// of another application or a later version.
+    ///
+    /// # Cancel safety
+    /// Safe: migrations happen whole or not at all.
+    pub async fn start(self) -> Result<Engine> {
+        Engine::build(self).await
+    }
 }
 
 impl Core {
@@ -121,9 +165,11 @@ impl Core {
     }
 
     async fn commit_with(&self, write: Write, patience: Patience) -> Result<Outcome> {
-        let hints = Hints::of(&write);
+        let answered = answered(&write);
         let outcome = self.committer.commit(write, patience).await?;
-        self.tell(Told(vec![(hints, outcome.clone())]));
+        if let (Some(run), Outcome::Done { .. } | Outcome::Taken { .. }) = (answered, &outcome) {
+            self.wake.signal(&[Channel::run(&run)]);
+        }
         Ok(outcome)
     }
 
@@ -136,10 +182,7 @@ impl Core {
     /// Commits `writes` in one transaction of their own. They may be sent again as they are, and
     /// are when their answer was lost.
     pub(crate) async fn commit_together(&self, writes: &[Write]) -> Result<Vec<Outcome>> {
-        let outcomes = known(|| self.committer.commit_together(writes)).await?;
-        let hints = writes.iter().map(Hints::of);
-        self.tell(Told(hints.zip(outcomes.iter().cloned()).collect()));
-        Ok(outcomes)
+        known(|| self.committer.commit_together(writes)).await
     }
 
     /// Writes in a transaction of the caller, and gives what is to be told once it is committed.
@@ -151,17 +194,12 @@ impl Core {
         let writes = [write];
         let mut applied = self.store.apply_in(transaction, &writes).await?;
         let outcome = applied.outcomes.pop().ok_or_else(unanswered)?;
-        let told = Told(vec![(Hints::of(&writes[0]), outcome.clone())]);
-        Ok((outcome, told))
+        Ok((outcome, Told(applied.ready)))
     }
 
-    /// Tells this process of what there is to do.
-    pub(crate) fn tell(&self, told: Told) {
-        for (hints, outcome) in told.0 {
-            if matches!(outcome, Outcome::Done { .. } | Outcome::Started { .. }) {
-                hints.give(&self.wake, &outcome);
-            }
-        }
+    /// Tells of what there is to do.
+    pub(crate) fn tell(&self, told: &Told) {
+        self.wake.tasks(&told.0, self.clock.now());
     }
 
     /// The incarnation of this process.
@@ -227,106 +265,17 @@ where
     }
 }
 
-/// What there is to do by some writes.
-pub(crate) struct Told(Vec<(Hints, Outcome)>);
+/// What writes have left to be claimed, to be told once they are committed.
+pub(crate) struct Told(Vec<Ready>);
 
-/// What a write makes ready.
-#[derive(Default)]
-struct Hints {
-    workflow: bool,
-    activity: bool,
-    answers: bool,
-    /// For a turn: how many messages it took. More than these means news.
-    drained: Option<u64>,
-}
-
-impl Hints {
-    fn of(write: &Write) -> Self {
-        let workflow = Self {
-            workflow: true,
-            ..Self::default()
-        };
-        match write {
-            Write::Start(start) => Self {
-                workflow: start.lease.is_none(),
-                ..Self::default()
-            },
-            Write::Append(append) => {
-                let answers = append.records.iter().any(is_answer);
-                Self {
-                    answers,
-                    ..Self::default()
-                }
-            }
-            Write::Turn(turn) => {
-                let (closes, waits) = match &turn.then {
-                    Then::Close(_) => (true, false),
-                    Then::Wait { .. } => (false, true),
-                    Then::Keep | Then::Take(_) => (false, false),
-                };
-                Self {
-                    workflow: closes || !turn.children.is_empty() || !turn.deliveries.is_empty(),
-                    activity: turn
-                        .activities
-                        .iter()
-                        .any(|activity| activity.lease.is_none()),
-                    answers: turn.records.iter().any(is_answer),
-                    drained: waits.then_some(turn.drained),
-                }
-            }
-            Write::Deliver(_) | Write::Settle(_) | Write::Terminate(_) | Write::Resume(_) => {
-                workflow
-            }
-            Write::PutBack(_) => Self {
-                activity: true,
-                ..workflow
-            },
-        }
-    }
-
-    fn give(&self, wake: &Wake, outcome: &Outcome) {
-        let has_news = match (self.drained, outcome) {
-            (Some(drained), Outcome::Done { inbox_seq, .. }) => *inbox_seq > drained,
-            _ => false,
-        };
-        if self.workflow || has_news {
-            wake.tasks(TaskKind::Workflow);
-        }
-        if self.activity {
-            wake.tasks(TaskKind::Activity);
-        }
-        if self.answers {
-            wake.answered();
-        }
-    }
-}
-
-/// Looks, once for all who wait, for the ends of runs that other processes work on.
-async fn watch_ends(store: Arc<dyn Store>, wake: Arc<Wake>) {
-    loop {
-        tokio::time::sleep(LOOK).await;
-        for runs in wake.awaited().chunks(RUNS_A_LOOK) {
-            let load = |run: &RunId| Load {
-                run: run.clone(),
-                after: 0,
-                limit: 0,
-            };
-            let loads: Vec<_> = runs.iter().map(load).collect();
-            match store.load(&loads).await {
-                Ok(loaded) => {
-                    for run in loaded.runs.into_iter().flatten().map(|loaded| loaded.run) {
-                        if let Some(closed) = &run.closed {
-                            wake.ended(&run.run, closed);
-                        }
-                    }
-                }
-                Err(error) => Signal::StoreFailed {
-                    error: Detail::error(&error),
-                }
-                .emit(),
-            }
-        }
-    }
+/// The run whose update `write` answers.
+fn answered(write: &Write) -> Option<RunId> {
+    let (run, records) = match write {
+        Write::Append(append) => (&append.run, &append.records),
+        Write::Turn(turn) => (&turn.run, &turn.records),
+        _ => return None,
+    };
+    records.iter().any(is_answer).then(|| run.clone())
 }
 
 fn is_answer(record: &Record) -> bool {

@@ -77,6 +77,7 @@
 //! | [`client::Client`], [`client::Handle`] | starting workflows, talking to them, waiting for them |
 //! | [`worker::WorkerBuilder`], [`worker::Worker`], [`worker::Attempt`] | doing the work |
 //! | [`flow`]: [`Context`](flow::Context), [`Workflow`](flow::Workflow), [`Activity`](flow::Activity), [`Signal`](flow::Signal), [`Query`](flow::Query) | writing workflows |
+//! | [`EngineBuilder`], [`wake`] | how processes hear of each other's work |
 //! | [`model`], [`transition`] | the data, and its rules: pure |
 //! | [`store`] | the port to a database, and what it promises |
 //!
@@ -103,8 +104,8 @@ pub mod model;
 mod signals;
 pub mod store;
 pub mod transition;
-mod wake;
+pub mod wake;
 pub mod worker;
 
-pub use engine::Engine;
+pub use engine::{Engine, EngineBuilder};
 pub use signals::SIGNALS;

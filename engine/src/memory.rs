@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::model::{OwnerId, Timestamp};
 use crate::store::{
-    Applied, Claim, Claimed, Description, Heartbeat, Listing, Load, Loaded, Overdue, Page,
+    Applied, Claim, Claimed, Description, Heartbeat, Hints, Listing, Load, Loaded, Overdue, Page,
     Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept, Target, Term, Write,
 };
 use tables::Tables;
@@ -72,6 +72,7 @@ impl Store for Memory {
             Ok(Applied {
                 now: tables.now,
                 outcomes,
+                ready: std::mem::take(&mut tables.ready),
             })
         })
     }
@@ -136,5 +137,27 @@ impl Store for Memory {
             tables.resign(term);
             Ok(())
         })
+    }
+
+    fn hint<'a>(&'a self, message: &'a str) -> Reply<'a, ()> {
+        self.reply(|tables| {
+            tables.hints.push(message.to_owned());
+            Ok(())
+        })
+    }
+
+    fn hints(&self, after: Option<i64>) -> Reply<'_, Hints> {
+        self.reply(|tables| {
+            let numbered = (1..).zip(tables.hints.iter().cloned());
+            // As on the others, the last ones are none when nobody says after which.
+            let mut messages: Vec<_> = numbered.collect();
+            let last = messages.last().map_or(0, |(number, _)| *number);
+            messages.retain(|(number, _)| *number > after.unwrap_or(last - 200));
+            Ok(Hints::read(after, messages))
+        })
+    }
+
+    fn apart(&self) -> Option<Arc<dyn Store>> {
+        None
     }
 }

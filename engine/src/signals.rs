@@ -6,6 +6,7 @@ use coord_core::signals::Detail;
 
 use crate::model::{AttemptEnd, TaskKind};
 use crate::store::BlockedReason;
+use crate::wake;
 
 /// Why a turn of a run failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,28 @@ pub(crate) enum Follows {
     End,
 }
 
+/// What ended a wait for tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProbedBy {
+    /// A hint, or the instant of which one told.
+    Hint,
+    /// A task that was known to be due later.
+    Due,
+    /// The time after which a look needs no reason.
+    Time,
+}
+
+/// What a look found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Tasks.
+    Work,
+    /// None.
+    Nothing,
+}
+
+coord_core::labels! { ProbedBy { Hint => "hint", Due => "due", Time => "time" } }
+coord_core::labels! { Found { Work => "work", Nothing => "nothing" } }
 coord_core::labels! { TurnFault {
     Panicked => "panicked", Foreign => "foreign_await", Unreadable => "unreadable",
 } }
@@ -63,6 +86,21 @@ pub(crate) enum Signal {
     StoreFailed {
         error: Detail,
     },
+    WakeLost {
+        backend: wake::Kind,
+        error: Detail,
+    },
+    WakeRestored {
+        backend: wake::Kind,
+    },
+    WakeTried {
+        backend: wake::Kind,
+        elapsed_ms: Duration,
+    },
+    Probe {
+        by: ProbedBy,
+        found: Found,
+    },
     Commit {
         elapsed_ms: Duration,
     },
@@ -90,6 +128,18 @@ coord_core::declare! { "engine.";
     StoreFailed { error } => "engine.store_failed",
         "A call of the database failed, and is tried again.",
         Counter, Error, Page(MoreThan(20, FIVE_MINUTES), Runbook("engine-store-failed"));
+    WakeLost { backend, error } => "engine.wake.lost",
+        "Hints no longer pass between processes: each looks for the others' work once a second.",
+        Counter, Warn, Ticket(Any(FIFTEEN_MINUTES), Runbook("engine-wake-lost"));
+    WakeRestored { backend } => "engine.wake.restored",
+        "Hints pass between processes, for the first time or again.",
+        Counter, Info, Unmonitored("the good news after engine.wake.lost");
+    WakeTried { backend, elapsed_ms } => "engine.wake.tried",
+        "Time from sending a hint of a process to its coming back to it.",
+        Duration, Debug, Unmonitored("one that does not come back is counted as engine.wake.lost");
+    Probe { by, found } => "engine.wake.probe",
+        "A look for due tasks after a wait: what ended the wait, and whether there were any.",
+        Counter, Debug, Unmonitored("how many looks were worth it and how many tasks no hint told of: for tuning");
     Commit { elapsed_ms } => "engine.commit",
         "Time of one transaction of the committer.",
         Duration, Debug, Unmonitored("slow commits are felt as slow turns, and the database has alarms of its own");

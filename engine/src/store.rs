@@ -26,6 +26,8 @@
 //! | A command with the same request id is carried out once. | `a_repeated_command_is_carried_out_once`, `a_start_that_is_requested_again_is_answered_as_the_first_time` |
 //! | Writes in a transaction of the caller happen exactly if the caller commits. | `a_write_in_the_callers_transaction_happens_when_it_commits`, `a_transaction_of_the_caller_that_is_rolled_back_leaves_nothing` |
 //! | A renewal never revives a lease that has ended. | `a_late_renewal_revives_nothing` |
+//! | A batch says which queues have tasks to claim by it, and from when on. | `a_batch_says_what_it_leaves_to_be_claimed` |
+//! | Hints are read in the order of their numbers, and old ones go. | `hints_are_read_in_their_order_by_all`, `old_hints_go` |
 //! | Concurrent calls end in no deadlock that the caller sees. | `many_writers_and_claimers_see_no_deadlock` |
 //! | Any number of processes may migrate at once, on an empty or a current database. | `many_processes_migrate_at_once` |
 //!
@@ -54,6 +56,7 @@ mod batch;
 mod caller;
 mod claim;
 mod fleet;
+mod hints;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]
@@ -67,6 +70,7 @@ pub(crate) mod url;
 mod write;
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use coord_core::Result;
 
@@ -78,6 +82,7 @@ pub use claim::{
     StillHeld, Sweep, Swept,
 };
 pub use fleet::{Heartbeat, Incarnation, Registration, Role, Term};
+pub use hints::Hints;
 #[cfg(feature = "mysql")]
 pub use mysql::Mysql;
 #[cfg(feature = "postgres")]
@@ -87,8 +92,8 @@ pub use read::{Description, Listing, OpenTask, Page};
 pub use sqlite::Sqlite;
 pub use write::{
     Append, Applied, BlockedReason, Closing, CommandKind, Deliver, Fence, Held, Holder, Lease,
-    NewActivity, OnDuplicate, Outcome, PutBack, PutBackHow, Settle, Start, Target, Terminate, Then,
-    Turn, Write,
+    NewActivity, OnDuplicate, Outcome, PutBack, PutBackHow, Ready, Settle, Start, Target,
+    Terminate, Then, Turn, Write,
 };
 
 /// What a call of the port returns.
@@ -165,4 +170,15 @@ pub trait Store: Send + Sync + 'static {
 
     /// Gives a role up, if its term still holds.
     fn resign<'a>(&'a self, term: &'a Term) -> Reply<'a, ()>;
+
+    /// Leaves a hint for all processes. The last few thousand are kept.
+    fn hint<'a>(&'a self, message: &'a str) -> Reply<'a, ()>;
+
+    /// The hints after a number, a thousand at most; the last ones when there is none.
+    fn hints(&self, after: Option<i64>) -> Reply<'_, Hints>;
+
+    /// The same database through connections of its own, to be opened on the runtime that calls
+    /// this: for heartbeats and renewals, which must not wait behind other work. `None` when its
+    /// calls wait for nothing.
+    fn apart(&self) -> Option<Arc<dyn Store>>;
 }

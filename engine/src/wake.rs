@@ -1,73 +1,201 @@
-//! Hints within this process that there is something to do: they may be lost, and cost time then.
+//! Hints that there is something to do, within this process and between processes.
+//!
+//! Who looks for work does it in this order: take a [`Snapshot`] of the channels, look, and wait
+//! for the snapshot to change; before every further look comes a new snapshot. A hint that falls
+//! into the look is seen by the wait after it, so none is lost between the two.
+//!
+//! What decides is the database. A hint may be late, doubled, made up or lost: a look that no hint
+//! asks for comes after a second at most, and after five while a [`Backend`] is seen to carry hints
+//! from this process and back. Hints leave after the commit that they tell of, never before it, and
+//! whether they arrive does not concern it.
+//!
+//! # Backends
+//! Within the process hints need nothing. Between processes a backend carries them:
+//!
+//! | backend | what it needs | how soon |
+//! |---|---|---|
+//! | [`Table`] | nothing but the database | up to a second while all are idle, then a tenth |
+//!
+//! Each is one more connection or none, whatever the number of workers and callers that wait, and
+//! carries one message every 5 ms at most, with all channels that had news since the last one.
+//! Whether it works is tried by use: every five seconds a message of this process has to come back
+//! to it. That finds a broken connection, a server that no longer delivers and a pooler that
+//! swallows subscriptions alike.
 
-use std::collections::HashMap;
-use std::sync::Mutex;
+mod backend;
+mod ends;
+mod hub;
+mod link;
+mod look;
+mod table;
+#[cfg(test)]
+mod tests;
 
-use tokio::sync::{oneshot, watch};
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::committer::locked;
-use crate::model::{Closed, RunId, TaskKind};
+use tokio::time::Instant;
 
-/// Who waits for tasks, and who waits for the end of a run.
-#[derive(Default)]
+use crate::model::{Closed, Namespace, Queue, RunId, TaskKind, Timestamp};
+use crate::store::Ready;
+use ends::Ends;
+use hub::Hub;
+use link::Link;
+
+pub use backend::{Backend, Ears, Kind};
+pub(crate) use hub::Snapshot;
+pub(crate) use look::watch_ends;
+pub use table::Table;
+
+/// After how long who waits looks by itself, when nothing tells this process of news elsewhere: this
+/// is what a lost hint costs.
+const PROBE: Duration = Duration::from_secs(1);
+/// The same while every backend works. It is also how soon a loss is noticed that shows in nothing
+/// else, so that the two together bound what a backend that loses hints can cost.
+const CALM_PROBE: Duration = Duration::from_secs(5);
+
+/// Whether hints pass between processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Health {
+    /// No backend is configured: others are looked for once a second.
+    Alone,
+    /// All backends carry hints.
+    Healthy,
+    /// A backend does not: others are looked for once a second, as without it.
+    Degraded,
+}
+
+/// What can have news. Its text means nothing to who carries it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Channel(Arc<str>);
+
+impl Channel {
+    /// Tasks of `kind` in a queue.
+    pub(crate) fn tasks(kind: TaskKind, namespace: &Namespace, queue: &Queue) -> Self {
+        let kind = match kind {
+            TaskKind::Workflow => "wf",
+            TaskKind::Activity => "act",
+        };
+        Self(format!("{kind}:{namespace}:{queue}").into())
+    }
+
+    /// What a run has told: its end, and answers to updates.
+    pub(crate) fn run(run: &RunId) -> Self {
+        Self(format!("run:{run}").into())
+    }
+}
+
+/// All hints of a process.
 pub(crate) struct Wake {
-    workflow: watch::Sender<()>,
-    activity: watch::Sender<()>,
-    ends: Mutex<HashMap<RunId, Vec<oneshot::Sender<Closed>>>>,
-    answers: watch::Sender<()>,
+    hub: Arc<Hub>,
+    ends: Ends,
+    links: Vec<Link>,
 }
 
 impl Wake {
-    /// There may be a task of `kind` to claim.
-    pub(crate) fn tasks(&self, kind: TaskKind) {
-        self.channel(kind).send_replace(());
-    }
-
-    /// Sees every hint from here on: to be taken before the probe.
-    pub(crate) fn watch(&self, kind: TaskKind) -> watch::Receiver<()> {
-        self.channel(kind).subscribe()
-    }
-
-    fn channel(&self, kind: TaskKind) -> &watch::Sender<()> {
-        match kind {
-            TaskKind::Workflow => &self.workflow,
-            TaskKind::Activity => &self.activity,
+    /// Hints that `backends` carry to other processes and from them.
+    pub(crate) fn new(backends: Vec<Arc<dyn Backend>>) -> Self {
+        let hub = Arc::new(Hub::default());
+        let links = backends.into_iter();
+        let links = links.map(|backend| Link::begin(backend, Arc::clone(&hub)));
+        Self {
+            ends: Ends::default(),
+            links: links.collect(),
+            hub,
         }
     }
 
-    /// An update was answered here.
-    pub(crate) fn answered(&self) {
-        self.answers.send_replace(());
+    /// Sees all news of `channels` from here on: to be taken before the look.
+    pub(crate) fn snapshot(&self, channels: &[Channel]) -> Snapshot {
+        self.hub.snapshot(channels)
     }
 
-    /// Sees every answer from here on: to be taken before the look.
-    pub(crate) fn watch_answers(&self) -> watch::Receiver<()> {
-        self.answers.subscribe()
+    /// There is news on `channels`: for this process and for the others.
+    pub(crate) fn signal(&self, channels: &[Channel]) {
+        let now = Instant::now();
+        for channel in channels {
+            self.hub.ring(channel, now);
+        }
+        self.send(channels);
+    }
+
+    /// There is news on `channel` that this process knows already.
+    pub(crate) fn signal_others(&self, channel: Channel) {
+        self.send(&[channel]);
+    }
+
+    /// Tells of the tasks that a commit has left to be claimed, when the database's clock shows `clock`.
+    ///
+    /// One that is due later concerns who waits for it here, and shortens that wait. Others are told
+    /// only when nobody does: they look, and see by themselves when it is due.
+    pub(crate) fn tasks(&self, ready: &[Ready], clock: Timestamp) {
+        let now = Instant::now();
+        let mut others = Vec::new();
+        for ready in ready {
+            let Ready {
+                namespace,
+                queue,
+                kind,
+                due,
+            } = ready;
+            let channel = Channel::tasks(*kind, namespace, queue);
+            let wait = due.since(clock);
+            let is_heard = match now.checked_add(wait) {
+                Some(at) => self.hub.ring(&channel, at),
+                None => true,
+            };
+            if wait.is_zero() || !is_heard {
+                others.push(channel);
+            }
+        }
+        self.send(&others);
+    }
+
+    fn send(&self, channels: &[Channel]) {
+        for link in &self.links {
+            link.send(channels);
+        }
+    }
+
+    /// Whether hints pass between processes.
+    pub(crate) fn health(&self) -> Health {
+        if self.links.is_empty() {
+            Health::Alone
+        } else if self.links.iter().all(Link::is_healthy) {
+            Health::Healthy
+        } else {
+            Health::Degraded
+        }
+    }
+
+    /// How long to wait for a hint before looking without one.
+    pub(crate) fn probe(&self) -> Duration {
+        let longest = match self.health() {
+            Health::Healthy => CALM_PROBE,
+            Health::Alone | Health::Degraded => PROBE,
+        };
+        // A look that comes a little earlier than others spreads the load, and is never late.
+        longest.mul_f64(1.0 - 0.2 * rand::random::<f64>())
     }
 
     /// The end of `run`, if it comes in this process.
-    pub(crate) fn end_of(&self, run: &RunId) -> oneshot::Receiver<Closed> {
-        let (tell, end) = oneshot::channel();
-        let mut ends = locked(&self.ends);
-        let waiting = ends.entry(run.clone()).or_default();
-        waiting.retain(|waiting: &oneshot::Sender<_>| !waiting.is_closed());
-        waiting.push(tell);
-        end
+    pub(crate) fn end_of(&self, run: &RunId) -> tokio::sync::oneshot::Receiver<Closed> {
+        self.ends.end_of(run)
     }
 
     /// The runs whose end somebody waits for.
     pub(crate) fn awaited(&self) -> Vec<RunId> {
-        let mut ends = locked(&self.ends);
-        ends.retain(|_, waiting| waiting.iter().any(|waiting| !waiting.is_closed()));
-        ends.keys().cloned().collect()
+        self.ends.awaited()
     }
 
     /// `run` ended here.
     pub(crate) fn ended(&self, run: &RunId, closed: &Closed) {
-        let waiting = locked(&self.ends).remove(run).unwrap_or_default();
-        for waiting in waiting {
-            // Who no longer waits has no use for it.
-            _ = waiting.send(closed.clone());
-        }
+        self.ends.ended(run, closed);
+        self.signal_others(Channel::run(run));
+    }
+
+    /// The end of `run` was seen.
+    pub(crate) fn found_ended(&self, run: &RunId, closed: &Closed) {
+        self.ends.ended(run, closed);
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use coord_core::{Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::Client;
@@ -13,6 +14,7 @@ use super::command::{Command, CommandCall, reached};
 use crate::flow::{Query, Signal, decode, encode};
 use crate::model::{Closed, Event, Failure, Record, RequestId, RunId, WorkflowId};
 use crate::store::{CommandKind, Deliver, Description, Load, Target, Write};
+use crate::wake::{Channel, Snapshot};
 
 /// How many events are read at a time.
 pub(super) const PAGE: u32 = 1000;
@@ -157,6 +159,13 @@ impl<O> Handle<O> {
         }
     }
 
+    /// Hears of the end of `run` from here on.
+    fn watch(&self, run: RunId) -> (RunId, oneshot::Receiver<Closed>, Snapshot) {
+        let wake = &self.client.core.wake;
+        let (end, snapshot) = (wake.end_of(&run), wake.snapshot(&[Channel::run(&run)]));
+        (run, end, snapshot)
+    }
+
     pub(super) fn missing(&self) -> Error {
         Error::invalid(format!("there is no workflow {}", self.id))
     }
@@ -215,24 +224,28 @@ impl<O: DeserializeOwned> Handle<O> {
     /// Safe.
     pub async fn result(&self, wait: Duration) -> Result<Option<Result<O, Failure>>> {
         let until = Instant::now() + wait;
+        let mut known = self.run.clone();
         loop {
             // Before the look, so that an end that comes during it is not missed.
-            let known = self.run.clone();
-            let end = known.as_ref().map(|run| self.client.core.wake.end_of(run));
+            let watch = known.take().map(|run| self.watch(run));
             let run = self.describe().await?.ok_or_else(|| self.missing())?.run;
             if let Some(result) = run.closed.and_then(result) {
                 return read(result).map(Some);
             }
-            let end = match end {
-                Some(end) if known.as_ref() == Some(&run.run) => end,
-                _ => self.client.core.wake.end_of(&run.run),
+            known = Some(run.run.clone());
+            // A run that was not watched during the look is looked at once more.
+            let Some((_, end, snapshot)) = watch.filter(|(of, ..)| *of == run.run) else {
+                continue;
             };
-            // One that ends elsewhere, or has ended since the look, is found by the watch for all.
-            let Ok(closed) = tokio::time::timeout_at(until, end).await else {
-                return Ok(None);
-            };
-            if let Some(result) = closed.ok().and_then(result) {
-                return read(result).map(Some);
+            // One of which no hint tells is found by the watch for all.
+            tokio::select! {
+                biased;
+                closed = end => if let Some(result) = closed.ok().and_then(result) {
+                    return read(result).map(Some);
+                },
+                is_hint = snapshot.wait(until) => if !is_hint {
+                    return Ok(None);
+                },
             }
         }
     }

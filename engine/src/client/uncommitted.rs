@@ -28,7 +28,7 @@ impl<T> Uncommitted<T> {
 
     /// To be called after the commit: tells the workers, and gives what is there now.
     pub fn committed(self) -> T {
-        self.core.tell(self.told);
+        self.core.tell(&self.told);
         self.value
     }
 }

@@ -12,9 +12,7 @@ use super::handle::PAGE;
 use crate::flow::{Update, decode, encode};
 use crate::model::{Event, EventKind, Failure, Message, RequestId, RunId, events};
 use crate::store::{CommandKind, Load};
-
-/// How often an answer is looked for that this process does not see by itself.
-const LOOK: Duration = Duration::from_secs(1);
+use crate::wake::{Channel, Snapshot};
 
 impl<O> Handle<O> {
     /// Sends it an update, durably, and waits at most `wait` for the answer: what its code says, or
@@ -59,9 +57,9 @@ impl<O> Handle<O> {
         until: Instant,
     ) -> Result<Option<Result<A, Failure>>> {
         let mut read: Option<(RunId, u64)> = None;
+        let mut waiting: Option<(RunId, Snapshot)> = None;
+        let wake = &self.client.core.wake;
         loop {
-            // Before the look, so that an answer that comes during it is not missed.
-            let mut answers = self.client.core.wake.watch_answers();
             let run = self.describe().await?.ok_or_else(|| self.missing())?.run;
             let after = read
                 .filter(|(seen, _)| *seen == run.run)
@@ -75,13 +73,17 @@ impl<O> Handle<O> {
                 let message = format!("workflow {} has ended without an answer", self.id());
                 return Err(Error::invalid(message));
             }
-            read = Some((run.run, after));
-            if Instant::now() >= until {
+            read = Some((run.run.clone(), after));
+            let now = Instant::now();
+            if now >= until {
                 return Ok(None);
             }
-            let look = until.min(Instant::now() + LOOK);
-            // Either way there is a look.
-            _ = tokio::time::timeout_at(look, answers.changed()).await;
+            if let Some((_, snapshot)) = waiting.take_if(|(of, _)| *of == run.run) {
+                snapshot.wait(until.min(now + wake.probe())).await;
+            }
+            // Before the next look, so that an answer that comes during it is not missed.
+            let snapshot = wake.snapshot(&[Channel::run(&run.run)]);
+            waiting = Some((run.run, snapshot));
         }
     }
 

@@ -102,7 +102,7 @@ impl Tables {
         if let Some(lease) = &start.lease {
             task.lease(&lease.owner, self.now.plus(lease.ttl), self.now);
         }
-        self.tasks.insert(task.id.clone(), task);
+        self.put(task);
         self.runs.insert(start.run.clone(), row);
     }
 
@@ -167,6 +167,8 @@ impl Tables {
         if task.status == TaskStatus::Ready {
             task.available_at = task.available_at.min(now);
         }
+        let task = task.clone();
+        self.tell(&task);
     }
 
     /// A message for a run that may be closed, or not there.
@@ -244,9 +246,10 @@ impl Tables {
         row.run.history_length = row.history.len() as u64;
         row.inbox.retain(|record| record.seq > turn.drained);
         row.inbox_drained = turn.drained;
-        for activity in &turn.activities {
-            let task = TaskRow::activity(row, activity, now);
-            self.tasks.insert(task.id.clone(), task);
+        let activities = turn.activities.iter();
+        let activities = activities.map(|activity| TaskRow::activity(row, activity, now));
+        for task in activities.collect::<Vec<_>>() {
+            self.put(task);
         }
         for dropped in &turn.dropped {
             self.tasks.remove(dropped);
@@ -315,7 +318,7 @@ impl Tables {
         }
         if let Some(due) = due {
             task.available_at = due;
-            self.tasks.insert(task.id.clone(), task);
+            self.put(task);
         }
     }
 
@@ -355,8 +358,9 @@ impl Tables {
                 task.last_error = Some(error.clone());
             }
         }
-        let run = task.run.clone();
-        self.done(&run)
+        let task = task.clone();
+        self.tell(&task);
+        self.done(&task.run)
     }
 
     fn resume(&mut self, target: &Target) -> Outcome {
@@ -369,7 +373,8 @@ impl Tables {
         task.status = TaskStatus::Ready;
         task.available_at = self.now;
         (task.attempt, task.recoveries, task.blocked) = (0, 0, None);
-        let run = task.run.clone();
-        self.done(&run)
+        let task = task.clone();
+        self.tell(&task);
+        self.done(&task.run)
     }
 }

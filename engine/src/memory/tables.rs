@@ -7,7 +7,7 @@ use crate::model::{
     Attempt, AttemptId, BuildId, Namespace, OwnerId, Payload, Priority, Queue, Record, RequestId,
     Run, RunId, Task, TaskId, TaskKind, TaskStatus, Timeouts, Timestamp, TypeName, WorkflowId,
 };
-use crate::store::{CommandKind, NewActivity, Role, Target, Term};
+use crate::store::{CommandKind, NewActivity, Ready, Role, Target, Term};
 
 #[derive(Default)]
 pub(super) struct Tables {
@@ -19,6 +19,9 @@ pub(super) struct Tables {
     pub(super) receipts: HashMap<(Namespace, WorkflowId, CommandKind, RequestId), RunId>,
     pub(super) fleet: BTreeMap<OwnerId, Member>,
     pub(super) roles: HashMap<Role, Term>,
+    /// What the writes under way have left to be claimed.
+    pub(super) ready: Vec<Ready>,
+    pub(super) hints: Vec<String>,
 }
 
 pub(super) struct RunRow {
@@ -184,6 +187,24 @@ impl TaskRow {
 }
 
 impl Tables {
+    /// Puts `task` in its place.
+    pub(super) fn put(&mut self, task: TaskRow) {
+        self.tell(&task);
+        self.tasks.insert(task.id.clone(), task);
+    }
+
+    /// Notes that `task` can be claimed, if it can.
+    pub(super) fn tell(&mut self, task: &TaskRow) {
+        if task.status == TaskStatus::Ready {
+            self.ready.push(Ready {
+                namespace: task.namespace.clone(),
+                queue: task.queue.clone(),
+                kind: task.kind,
+                due: task.available_at,
+            });
+        }
+    }
+
     /// The run that a target means, open or closed.
     pub(super) fn find(&self, target: &Target) -> Option<RunId> {
         match target {

@@ -6,8 +6,8 @@ use coord_core::{Error, Result};
 
 use super::rows::{AttemptRow, RecordRow, RunRow, TaskRow};
 use super::{
-    Claimed, ClaimedTask, Description, Listing, Load, Loaded, LoadedRun, Overdue, Page, Renewal,
-    RenewalItem, Renewed, Role, StillHeld, Swept, Term,
+    Claimed, ClaimedTask, Description, Listing, Load, Loaded, LoadedRun, Overdue, Page, Ready,
+    Renewal, RenewalItem, Renewed, Role, StillHeld, Swept, Term,
 };
 use crate::model::{Namespace, OwnerId, Queue, Record, TaskId, TaskKind, TaskStatus, Timestamp};
 
@@ -88,6 +88,57 @@ pub(super) fn nothing_claimed(now: i64, next_due: Option<i64>) -> Claimed {
         now: Timestamp::from_micros(now),
         tasks: Vec::new(),
         next_due: next_due.map(Timestamp::from_micros),
+    }
+}
+
+/// The queues of those of `tasks` that may be claimed, with the earliest instant of each.
+pub(super) fn ready(tasks: &[TaskRow]) -> Result<Vec<Ready>> {
+    let ready = tasks.iter().filter(|task| task.is(TaskStatus::Ready));
+    gathered(ready.map(|task| ReadyTask {
+        kind: kind_of(&task.task_type),
+        namespace: &task.namespace,
+        queue: &task.queue,
+        due: task.available_at,
+    }))
+}
+
+/// A task that may be claimed.
+pub(super) struct ReadyTask<'a> {
+    pub(super) kind: TaskKind,
+    pub(super) namespace: &'a str,
+    pub(super) queue: &'a str,
+    pub(super) due: i64,
+}
+
+/// The queues of `tasks`, each once.
+pub(super) fn gathered<'a>(tasks: impl IntoIterator<Item = ReadyTask<'a>>) -> Result<Vec<Ready>> {
+    let mut ready: Vec<Ready> = Vec::new();
+    for task in tasks {
+        let due = Timestamp::from_micros(task.due);
+        let is_known = |known: &&mut Ready| {
+            known.kind == task.kind
+                && known.queue.as_str() == task.queue
+                && known.namespace.as_str() == task.namespace
+        };
+        if let Some(known) = ready.iter_mut().find(is_known) {
+            known.due = known.due.min(due);
+            continue;
+        }
+        ready.push(Ready {
+            namespace: Namespace::new(task.namespace).map_err(corrupt)?,
+            queue: Queue::new(task.queue).map_err(corrupt)?,
+            kind: task.kind,
+            due,
+        });
+    }
+    Ok(ready)
+}
+
+fn kind_of(task_type: &str) -> TaskKind {
+    if task_type == TaskKind::Activity.as_str() {
+        TaskKind::Activity
+    } else {
+        TaskKind::Workflow
     }
 }
 
@@ -185,11 +236,7 @@ pub(super) fn swept(rows: Vec<SweptRow>) -> Result<Swept> {
             continue;
         }
         swept.ready += 1;
-        let kind = if row.task_type == TaskKind::Activity.as_str() {
-            TaskKind::Activity
-        } else {
-            TaskKind::Workflow
-        };
+        let kind = kind_of(&row.task_type);
         let namespace = Namespace::new(row.namespace).map_err(corrupt)?;
         let queue = (namespace, Queue::new(row.queue).map_err(corrupt)?, kind);
         if !swept.queues.contains(&queue) {

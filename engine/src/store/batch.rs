@@ -22,7 +22,7 @@ use coord_core::{Backoff, Error, ErrorKind, Result};
 use super::rows::{
     AttemptRow, CommandRow, InstanceRow, KinRow, RecordRow, RunRow, TaskRow, TipRow,
 };
-use super::{Applied, Write};
+use super::{Applied, Write, answers};
 use crate::model::Timestamp;
 use asked::Asked;
 use state::State;
@@ -143,7 +143,11 @@ pub(super) async fn apply(mut tables: impl Tables, writes: &[Write]) -> Result<A
     let (outcomes, changes) = decide::decide(state, writes)?;
     tables.write(&changes).await?;
     tables.commit().await?;
-    Ok(Applied { now, outcomes })
+    Ok(Applied {
+        now,
+        outcomes,
+        ready: answers::ready(&changes.tasks)?,
+    })
 }
 
 /// Locks and reads all that `writes` are about.

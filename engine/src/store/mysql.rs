@@ -10,11 +10,13 @@ mod batch;
 mod claim;
 mod error;
 mod fleet;
+mod hints;
 mod migrate;
 mod read;
 mod session;
 mod sql;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use coord_core::{Error, Result};
@@ -23,15 +25,17 @@ use sqlx::{Connection, Executor};
 
 use super::batch::{self as batches, retry};
 use super::{
-    Applied, CallerTransaction, Claim, Claimed, Description, Heartbeat, Listing, Load, Loaded,
-    Overdue, Page, Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept, Target, Term,
-    Write,
+    Applied, CallerTransaction, Claim, Claimed, Description, Heartbeat, Hints, Listing, Load,
+    Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept,
+    Target, Term, Write,
 };
 use crate::model::{OwnerId, Timestamp};
 use error::at;
 
 /// Connections of a process. Few are enough: writes share transactions, and claims are short.
 const CONNECTIONS: u32 = 8;
+/// Connections beside them: a heartbeat, and a renewal that waits for a lock.
+const APART: u32 = 2;
 /// How long a call waits for a connection.
 const ACQUIRE: Duration = Duration::from_secs(5);
 
@@ -62,18 +66,24 @@ impl Mysql {
     }
 
     fn open(options: MySqlConnectOptions) -> Self {
-        let pool = MySqlPoolOptions::new()
-            .max_connections(CONNECTIONS)
-            .acquire_timeout(ACQUIRE)
-            .after_connect(|connection, _| {
-                Box::pin(async move {
-                    connection.execute(sqlx::raw_sql(session::SETUP)).await?;
-                    Ok(())
-                })
-            })
-            .connect_lazy_with(options.timezone("+00:00".to_owned()));
-        Self { pool }
+        let options = options.timezone("+00:00".to_owned());
+        Self {
+            pool: pool(CONNECTIONS, options),
+        }
     }
+}
+
+fn pool(connections: u32, options: MySqlConnectOptions) -> MySqlPool {
+    MySqlPoolOptions::new()
+        .max_connections(connections)
+        .acquire_timeout(ACQUIRE)
+        .after_connect(|connection, _| {
+            Box::pin(async move {
+                connection.execute(sqlx::raw_sql(session::SETUP)).await?;
+                Ok(())
+            })
+        })
+        .connect_lazy_with(options)
 }
 
 impl Store for Mysql {
@@ -153,5 +163,20 @@ impl Store for Mysql {
 
     fn resign<'a>(&'a self, term: &'a Term) -> Reply<'a, ()> {
         Box::pin(retry(|| fleet::resign(&self.pool, term)))
+    }
+
+    fn hint<'a>(&'a self, message: &'a str) -> Reply<'a, ()> {
+        Box::pin(retry(|| hints::hint(&self.pool, message)))
+    }
+
+    fn hints(&self, after: Option<i64>) -> Reply<'_, Hints> {
+        Box::pin(retry(move || hints::hints(&self.pool, after)))
+    }
+
+    fn apart(&self) -> Option<Arc<dyn Store>> {
+        let options = self.pool.connect_options().as_ref().clone();
+        Some(Arc::new(Self {
+            pool: pool(APART, options),
+        }))
     }
 }

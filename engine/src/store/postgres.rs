@@ -8,6 +8,7 @@ mod batch;
 mod claim;
 mod error;
 mod fleet;
+mod hints;
 mod kept;
 mod migrate;
 mod plain;
@@ -24,9 +25,9 @@ use sqlx::{Connection, Executor, FromRow};
 
 use super::batch::{self as batches, retry};
 use super::{
-    Applied, CallerTransaction, Claim, Claimed, Description, Heartbeat, Listing, Load, Loaded,
-    Overdue, Page, Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept, Target, Term,
-    Write,
+    Applied, CallerTransaction, Claim, Claimed, Description, Heartbeat, Hints, Listing, Load,
+    Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept,
+    Target, Term, Write,
 };
 use crate::model::{OwnerId, Timestamp};
 use error::at;
@@ -34,6 +35,8 @@ use kept::Kept;
 
 /// Connections of a process. Few are enough: writes share transactions, and claims are short.
 const CONNECTIONS: u32 = 8;
+/// Connections beside them: a heartbeat, and a renewal that waits for a lock.
+const APART: u32 = 2;
 /// How long a call waits for a connection.
 const ACQUIRE: Duration = Duration::from_secs(5);
 
@@ -83,14 +86,12 @@ impl Postgres {
     }
 
     fn open(options: PgConnectOptions) -> Self {
+        let statements = Statements { named: true };
         let options = options.application_name("coord-engine");
-        let pool = pool().after_connect(|connection, _| {
-            Box::pin(async move { connection.execute(SESSION).await.map(drop) })
-        });
         Self {
-            pool: pool.connect_lazy_with(options),
+            pool: pool(CONNECTIONS, options, statements),
             kept: Arc::default(),
-            statements: Statements { named: true },
+            statements,
         }
     }
 
@@ -100,11 +101,12 @@ impl Postgres {
     /// use as well, are left as they are.
     #[must_use]
     pub fn without_named_statements(self) -> Self {
+        let statements = Statements { named: false };
         let options = PgConnectOptions::clone(&self.pool.connect_options());
         Self {
-            pool: pool().connect_lazy_with(options),
+            pool: pool(CONNECTIONS, options, statements),
             kept: self.kept,
-            statements: Statements { named: false },
+            statements,
         }
     }
 
@@ -119,9 +121,9 @@ impl Postgres {
 
 /// A connection that was given back a moment ago is not asked again whether it lives: the pool has
 /// asked it then.
-fn pool() -> PgPoolOptions {
+fn pool(connections: u32, options: PgConnectOptions, statements: Statements) -> PgPool {
     PgPoolOptions::new()
-        .max_connections(CONNECTIONS)
+        .max_connections(connections)
         .acquire_timeout(ACQUIRE)
         .test_before_acquire(false)
         .before_acquire(|connection, rest| {
@@ -132,6 +134,15 @@ fn pool() -> PgPoolOptions {
                 Ok(true)
             })
         })
+        .after_connect(move |connection, _| {
+            Box::pin(async move {
+                if statements.named {
+                    connection.execute(SESSION).await?;
+                }
+                Ok(())
+            })
+        })
+        .connect_lazy_with(options)
 }
 
 impl Statements {
@@ -242,5 +253,22 @@ impl Store for Postgres {
 
     fn resign<'a>(&'a self, term: &'a Term) -> Reply<'a, ()> {
         Box::pin(retry(|| fleet::resign(self, term)))
+    }
+
+    fn hint<'a>(&'a self, message: &'a str) -> Reply<'a, ()> {
+        Box::pin(retry(|| hints::hint(self, message)))
+    }
+
+    fn hints(&self, after: Option<i64>) -> Reply<'_, Hints> {
+        Box::pin(retry(move || hints::hints(self, after)))
+    }
+
+    fn apart(&self) -> Option<Arc<dyn Store>> {
+        let options = self.pool.connect_options().as_ref().clone();
+        Some(Arc::new(Self {
+            pool: pool(APART, options, self.statements),
+            kept: Arc::default(),
+            ..*self
+        }))
     }
 }

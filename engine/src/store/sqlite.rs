@@ -10,6 +10,7 @@ mod batch;
 mod claim;
 mod error;
 mod fleet;
+mod hints;
 mod migrate;
 mod presence;
 mod read;
@@ -26,9 +27,9 @@ use sqlx::sqlite::{
 
 use super::batch::{self as batches, retry};
 use super::{
-    Applied, CallerTransaction, Claim, Claimed, Description, Heartbeat, Listing, Load, Loaded,
-    Overdue, Page, Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept, Target, Term,
-    Write,
+    Applied, CallerTransaction, Claim, Claimed, Description, Heartbeat, Hints, Listing, Load,
+    Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept,
+    Target, Term, Write,
 };
 use crate::model::{OwnerId, Timestamp};
 use presence::Presence;
@@ -209,5 +210,23 @@ impl Store for Sqlite {
 
     fn resign<'a>(&'a self, term: &'a Term) -> Reply<'a, ()> {
         Box::pin(retry(|| fleet::resign(&self.writer, term)))
+    }
+
+    fn hint<'a>(&'a self, message: &'a str) -> Reply<'a, ()> {
+        Box::pin(retry(|| hints::hint(&self.writer, message)))
+    }
+
+    fn hints(&self, after: Option<i64>) -> Reply<'_, Hints> {
+        Box::pin(retry(move || hints::hints(&self.reader, after)))
+    }
+
+    fn apart(&self) -> Option<Arc<dyn Store>> {
+        let writer = self.writer.connect_options().as_ref().clone();
+        // One to memory would be another database.
+        self.presence.as_ref()?;
+        Some(Arc::new(Self {
+            writer: pool(1, writer),
+            ..self.clone()
+        }))
     }
 }

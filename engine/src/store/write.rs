@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::model::{
     Attempt, AttemptId, BuildId, Closed, Due, Namespace, OwnerId, ParentLink, Priority, Queue,
-    Record, RequestId, RunId, TaskId, Timeouts, Timestamp, TypeName, Wait, WorkflowId,
+    Record, RequestId, RunId, TaskId, TaskKind, Timeouts, Timestamp, TypeName, Wait, WorkflowId,
 };
 
 /// One write of a batch.
@@ -37,6 +37,22 @@ pub struct Applied {
     pub now: Timestamp,
     /// What became of each write, in their order.
     pub outcomes: Vec<Outcome>,
+    /// The tasks that it left to be claimed. One too many costs a look, one too few the time until
+    /// somebody looks by himself.
+    pub ready: Vec<Ready>,
+}
+
+/// Tasks of one queue and kind that are ready to be claimed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ready {
+    /// The tenant.
+    pub namespace: Namespace,
+    /// Where they wait.
+    pub queue: Queue,
+    /// What they are.
+    pub kind: TaskKind,
+    /// The earliest instant at which one of them may be claimed.
+    pub due: Timestamp,
 }
 
 /// What became of one write.

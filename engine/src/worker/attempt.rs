@@ -116,9 +116,7 @@ impl Shop {
         let owner = self.core.owner();
         let task = &claimed.task;
         let lease = (sent, self.lease);
-        let lease = self
-            .leases
-            .hold(TaskKind::Activity, (&task.id, task.epoch), &owner, lease);
+        let lease = self.leases.hold((&task.id, task.epoch), &owner, lease);
         let ended = match scheduled(&claimed) {
             Ok((event, activity)) => {
                 let Some(end) = self.run(&claimed, &event, &activity, &lease).await else {

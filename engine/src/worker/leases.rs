@@ -9,7 +9,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Shop;
 use crate::committer::locked;
-use crate::model::{OwnerId, TaskId, TaskKind};
+use crate::model::{OwnerId, TaskId};
 use crate::signals::Signal;
 use crate::store::{Held, Holder, PutBack, PutBackHow, Renewal, RenewalItem, Write};
 use coord_core::signals::Detail;
@@ -22,7 +22,6 @@ const RENEWALS: u32 = 3;
 pub(super) struct Leases(Mutex<HashMap<TaskId, Entry>>);
 
 struct Entry {
-    kind: TaskKind,
     epoch: u64,
     owner: OwnerId,
     news: watch::Sender<News>,
@@ -50,7 +49,6 @@ impl Leases {
     /// Keeps a lease renewed whose claim was sent at `sent`.
     pub(super) fn hold(
         &self,
-        kind: TaskKind,
         (task, epoch): (&TaskId, u64),
         owner: &OwnerId,
         (sent, ttl): (Instant, Duration),
@@ -62,7 +60,6 @@ impl Leases {
         });
         let receiver = news.subscribe();
         let entry = Entry {
-            kind,
             epoch,
             owner: owner.clone(),
             news,
@@ -114,18 +111,15 @@ impl Leases {
     }
 
     /// All that is held, and no longer.
-    fn drain(&self) -> Vec<(TaskKind, Held)> {
+    fn drain(&self) -> Vec<Held> {
         let drained = std::mem::take(&mut *locked(&self.0));
         let held = drained.into_iter().map(|(task, entry)| {
             let holder = Holder::Owner(entry.owner);
-            (
-                entry.kind,
-                Held {
-                    task,
-                    epoch: entry.epoch,
-                    holder,
-                },
-            )
+            Held {
+                task,
+                epoch: entry.epoch,
+                holder,
+            }
         });
         held.collect()
     }
@@ -224,7 +218,7 @@ impl Shop {
         let held = self.leases.drain();
         let mut work = std::mem::take(&mut *locked(&self.work));
         work.shutdown().await;
-        for (kind, held) in held {
+        for held in held {
             let put_back = PutBack {
                 held,
                 how: PutBackHow::Untouched,
@@ -237,7 +231,6 @@ impl Shop {
                 .emit();
                 return;
             }
-            self.core.wake.tasks(kind);
         }
     }
 }

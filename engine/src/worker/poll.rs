@@ -10,12 +10,10 @@ use tokio::time::Instant;
 
 use super::Shop;
 use crate::model::TaskKind;
-use crate::signals::Signal;
+use crate::signals::{Found, ProbedBy, Signal};
 use crate::store::{Claim, Claimed};
+use crate::wake::Channel;
 
-/// How long a poller waits for a hint before it looks by itself. A hint may be lost: this is what
-/// that costs.
-const PROBE: Duration = Duration::from_secs(1);
 /// The largest claim.
 const LARGEST_CLAIM: usize = 100;
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
@@ -27,19 +25,27 @@ impl Shop {
             return;
         }
         let mut closing = self.closing.subscribe();
-        let mut failures = 0;
+        let channel = Channel::tasks(kind, &self.namespace, &self.queue);
+        let (mut failures, mut waited_for) = (0, None);
         loop {
             let Some(slots) = self.free_slots(kind).await else {
                 return;
             };
-            // Before the probe, so that a hint that comes during it is not missed.
-            let mut hints = self.core.wake.watch(kind);
+            // Before the look, so that a hint that comes during it is not missed.
+            let snapshot = self.core.wake.snapshot(std::slice::from_ref(&channel));
             let sent = Instant::now();
             let wait = match self.claim(kind, slots.len()).await {
                 Ok(claimed) => {
                     self.core.clock.observe(claimed.now, sent);
                     failures = 0;
-                    let wait = wait_after(&claimed);
+                    if let Some(by) = waited_for.take() {
+                        let found = match claimed.tasks.as_slice() {
+                            [] => Found::Nothing,
+                            _ => Found::Work,
+                        };
+                        Signal::Probe { by, found }.emit();
+                    }
+                    let wait = self.wait_after(&claimed);
                     self.begin(kind, claimed, slots, sent);
                     wait
                 }
@@ -50,19 +56,32 @@ impl Shop {
                     .emit();
                     failures += 1;
                     drop(slots);
-                    BACKOFF.jittered(failures).max(Duration::from_millis(10))
+                    let wait = BACKOFF.jittered(failures).max(Duration::from_millis(10));
+                    tokio::select! {
+                        _ = closing.wait_for(|closing| *closing) => return,
+                        () = tokio::time::sleep(wait) => continue,
+                    }
                 }
             };
-            if wait.is_zero() {
-                continue;
-            }
-            tokio::select! {
+            let Some((until, by)) = wait else { continue };
+            waited_for = tokio::select! {
                 _ = closing.wait_for(|closing| *closing) => return,
-                // The engine outlives its workers, so its hints do not end.
-                _ = hints.changed(), if failures == 0 => {}
-                () = tokio::time::sleep(wait) => {}
-            }
+                is_hint = snapshot.wait(until) => Some(if is_hint { ProbedBy::Hint } else { by }),
+            };
         }
+    }
+
+    /// Until when to wait for a hint after a claim, and why; not at all while there may be more.
+    fn wait_after(&self, claimed: &Claimed) -> Option<(Instant, ProbedBy)> {
+        if !claimed.tasks.is_empty() {
+            return None;
+        }
+        let (now, probe) = (Instant::now(), self.core.wake.probe());
+        let due = claimed.next_due.map(|due| due.since(claimed.now));
+        Some(match due.filter(|due| *due < probe) {
+            Some(due) => (now + due.max(Duration::from_millis(1)), ProbedBy::Due),
+            None => (now + probe, ProbedBy::Time),
+        })
     }
 
     /// All free slots, at least one; `None` when the worker takes no more.
@@ -126,15 +145,4 @@ impl Shop {
             });
         }
     }
-}
-
-/// How long to wait for a hint after a claim: not at all while there may be more.
-fn wait_after(claimed: &Claimed) -> Duration {
-    if !claimed.tasks.is_empty() {
-        return Duration::ZERO;
-    }
-    // A poller that looks a little earlier than others spreads the load, and is never late.
-    let probe = PROBE.mul_f64(1.0 - 0.2 * rand::random::<f64>());
-    let due = claimed.next_due.map(|due| due.since(claimed.now));
-    due.map_or(probe, |due| due.max(Duration::from_millis(1)).min(probe))
 }

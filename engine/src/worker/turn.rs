@@ -33,9 +33,7 @@ impl Shop {
         let task = claimed.task;
         let owner = self.core.owner();
         let lease = (sent, self.lease);
-        let lease = self
-            .leases
-            .hold(TaskKind::Workflow, (&task.id, task.epoch), &owner, lease);
+        let lease = self.leases.hold((&task.id, task.epoch), &owner, lease);
         let ended = match self.live(&task).await {
             Ok(live) => self.go_on(live, &lease).await,
             Err(trouble) => Err(trouble),
@@ -262,9 +260,7 @@ impl Shop {
             Outcome::Taken { epoch, .. } => {
                 self.begin_eagerly(eager, sent);
                 let until = (sent, self.lease);
-                Ok(self
-                    .leases
-                    .hold(TaskKind::Workflow, (&task, epoch), &owner, until))
+                Ok(self.leases.hold((&task, epoch), &owner, until))
             }
             Outcome::Stale => Err(Trouble::Stale),
             _ => Err(Trouble::Lost),

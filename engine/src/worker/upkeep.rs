@@ -16,6 +16,7 @@ use crate::store::{
     BlockedReason, Held, Holder, Overdue, PutBack, PutBackHow, Role, Settle, Sweep, Write,
 };
 use crate::transition::{Verdict, expired, judge};
+use crate::wake::Channel;
 
 /// How often. A lease that has ended waits for at most this long.
 const EVERY: Duration = Duration::from_secs(5);
@@ -61,9 +62,9 @@ impl Shop {
         if swept.ready > 0 {
             Signal::TasksRecovered { tasks: swept.ready }.emit();
         }
-        for (_, _, kind) in swept.queues {
-            self.core.wake.tasks(kind);
-        }
+        let queues = swept.queues.iter();
+        let queues = queues.map(|(namespace, queue, kind)| Channel::tasks(*kind, namespace, queue));
+        self.core.wake.signal(&queues.collect::<Vec<_>>());
         for task in swept.poisoned {
             let reason = BlockedReason::Poison;
             let error = Detail::new("its owner was gone each time that it was claimed");

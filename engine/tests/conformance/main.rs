@@ -11,6 +11,7 @@ mod ends;
 mod faults;
 mod fences;
 mod fleet;
+mod hints;
 mod messages;
 mod processes;
 mod reads;
@@ -133,6 +134,11 @@ on_every_dialect! {
         the_dead_are_buried_only_under_a_term
         what_the_dead_had_is_taken_back
         an_incarnation_that_is_alone_buries_all_others
+    }
+    hints {
+        a_batch_says_what_it_leaves_to_be_claimed
+        hints_are_read_in_their_order_by_all
+        old_hints_go
     }
     processes {
         many_processes_migrate_at_once

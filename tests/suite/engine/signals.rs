@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use coord_engine::Engine;
 use coord_engine::flow::{Context, Workflow};
 use coord_engine::model::{Failure, Namespace, Queue, Retry};
+use coord_engine::wake::{Health, Table};
 use coord_engine::worker::Attempt;
 use coord_tests::recorder::recorder;
 use coord_tests::wait::eventually;
@@ -225,4 +227,38 @@ async fn a_database_that_does_not_answer_is_reported_and_waited_for() {
     other.execute("ROLLBACK").await.expect("it has begun");
 
     assert_eq!(handle.result(SOON).await.expect("an answer"), Some(Ok(2)));
+}
+
+#[tokio::test]
+async fn hints_that_no_longer_pass_are_reported_and_so_is_their_return() {
+    let stage = Stage::new();
+    let engine = Engine::builder(stage.store()).wake(Table::new(stage.store()));
+    let engine = engine.start().await.expect("the file is ours");
+    let _worker = worker(&engine)
+        .workflow(WORK, calm)
+        .activity(DOUBLE, double)
+        .start();
+    let table = [("backend", "table")];
+    recorder().event("engine.wake.tried", &table, SOON).await;
+    recorder().event("engine.wake.restored", &table, SOON).await;
+    recorder().event("engine.wake.probe", &[], SOON).await;
+
+    let url = format!("sqlite://{}", stage.path("work.db").display());
+    let other = sqlx::SqliteConnection::connect(&url).await;
+    let mut other = other.expect("the file is there");
+    other
+        .execute("ALTER TABLE workflow_wakes RENAME TO elsewhere")
+        .await
+        .expect("nobody writes for long");
+    recorder().event("engine.wake.lost", &table, SOON).await;
+    assert_eq!(engine.wake_health(), Health::Degraded);
+    other
+        .execute("ALTER TABLE elsewhere RENAME TO workflow_wakes")
+        .await
+        .expect("nobody writes for long");
+
+    eventually(SOON, "they pass again", || async {
+        engine.wake_health() == Health::Healthy
+    })
+    .await;
 }

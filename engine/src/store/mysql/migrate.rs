@@ -8,7 +8,10 @@ use super::sql::clock;
 
 /// Every step of the schema, from the first on. A step that was released is never changed; each
 /// leaves a schema on which the version before still works, and can be repeated after half of it.
-const STEPS: [&str; 1] = [include_str!("../../../migrations/mysql/0001_engine.sql")];
+const STEPS: [&str; 2] = [
+    include_str!("../../../migrations/mysql/0001_engine.sql"),
+    include_str!("../../../migrations/mysql/0004_wake.sql"),
+];
 
 /// One process at a time, on this database. The lock ends with its connection.
 const LOCK: &str = "SELECT GET_LOCK(CONCAT('coord-engine ', MD5(DATABASE())), 60)";

@@ -8,7 +8,10 @@ use super::{Postgres, WRITE};
 
 /// Every step of the schema, from the first on. A step that was released is never changed; each
 /// leaves a schema on which the version before still works.
-const STEPS: [&str; 1] = [include_str!("../../../migrations/postgres/0001_engine.sql")];
+const STEPS: [&str; 2] = [
+    include_str!("../../../migrations/postgres/0001_engine.sql"),
+    include_str!("../../../migrations/postgres/0004_wake.sql"),
+];
 
 /// One process at a time; the lock ends with the transaction. The number is ours alone: the bytes
 /// of `coord-en`.

@@ -9,12 +9,13 @@ use coord_core::{Error, Result};
 use sqlx::postgres::PgArguments;
 use sqlx::query::QueryAs;
 
+use super::super::answers::{ReadyTask, gathered};
 use super::super::batch::plain::{ActivityRow, FencedRow, PlacedRow, Plain, StartRow};
-use super::super::{Applied, Outcome, Write};
+use super::super::{Applied, Outcome, Ready, Write};
 use super::error::at_commit;
 use super::sql::{clock, never};
 use super::{Postgres, batch::WHAT};
-use crate::model::{RunId, Timestamp};
+use crate::model::{RunId, TaskKind, Timestamp};
 
 /// The events that go with the writes of `$of`, from the arrays that begin at a parameter.
 macro_rules! add_history {
@@ -82,7 +83,10 @@ pub(super) const STARTS: &str = concat!(
         "$14::int4[], $15::text[], $16::int8[], $17::text[], $18::int8[], $19::int8[],
             $20::text[], $21::text[], $22::bytea[]"
     ),
-    "SELECT now, write, 'started' AS word, 0::int8 AS inbox_seq, 0::int8 AS epoch FROM good"
+    "SELECT now, write, 'started' AS word, 0::int8 AS inbox_seq, 0::int8 AS epoch, namespace, queue,
+        CASE WHEN lease_owner IS NULL THEN CASE WHEN due > 0 THEN due ELSE now - due END END
+            AS due_at
+     FROM good"
 );
 
 /// Events of turns that go on, under the locks of their tasks.
@@ -108,7 +112,7 @@ pub(super) const APPENDS: &str = concat!(
     ),
     "SELECT clock.now, w.write, CASE WHEN good.write IS NULL THEN 'lost' ELSE 'done' END AS word,
         coalesce((SELECT r.inbox_seq FROM workflow_runs r WHERE r.run_id = good.run_id), 0)
-            AS inbox_seq, 0::int8 AS epoch
+            AS inbox_seq, 0::int8 AS epoch, NULL AS namespace, NULL AS queue, NULL::int8 AS due_at
      FROM clock CROSS JOIN w LEFT JOIN good ON good.write = w.write"
 );
 
@@ -258,8 +262,9 @@ pub(super) const TURNS: &str = concat!(
             OR g.follows = 'wait' AND g.due_at IS NULL))
      SELECT j.now, j.write, j.verdict AS word, coalesce(j.inbox_seq,
             (SELECT r.inbox_seq FROM workflow_runs r WHERE r.run_id = w.run_id), 0) AS inbox_seq,
-        coalesce(j.turn_epoch + 1, 0) AS epoch
-     FROM judged j JOIN w ON w.write = j.write"
+        coalesce(j.turn_epoch + 1, 0) AS epoch, r.namespace, r.queue, g.due_at
+     FROM judged j JOIN w ON w.write = j.write LEFT JOIN good g ON g.write = j.write
+     LEFT JOIN runs r ON r.run_id = g.run_id"
 );
 
 /// What became of a write.
@@ -270,6 +275,11 @@ struct Verdict {
     word: String,
     inbox_seq: i64,
     epoch: i64,
+    /// Of the run, when the write happened.
+    namespace: Option<String>,
+    queue: Option<String>,
+    /// When its workflow task may be claimed, if it may.
+    due_at: Option<i64>,
 }
 
 type Judging<'q> = QueryAs<'q, sqlx::Postgres, Verdict, PgArguments>;
@@ -341,6 +351,7 @@ fn applied(writes: &[Write], mut verdicts: Vec<Verdict>) -> Result<Option<Applie
     }
     verdicts.sort_by_key(|verdict| verdict.write);
     let now = verdicts.first().map_or(0, |verdict| verdict.now);
+    let ready = ready(writes, &verdicts)?;
     let outcomes = writes.iter().zip(verdicts).map(|(write, verdict)| {
         let inbox_seq = u64::try_from(verdict.inbox_seq).unwrap_or(0);
         match verdict.word.as_str() {
@@ -356,7 +367,35 @@ fn applied(writes: &[Write], mut verdicts: Vec<Verdict>) -> Result<Option<Applie
     Ok(Some(Applied {
         now: Timestamp::from_micros(now),
         outcomes: outcomes.collect::<Result<_>>()?,
+        ready,
     }))
+}
+
+/// What `writes` have left to be claimed.
+fn ready(writes: &[Write], verdicts: &[Verdict]) -> Result<Vec<Ready>> {
+    let mut tasks = Vec::new();
+    for (write, verdict) in writes.iter().zip(verdicts) {
+        let (Some(namespace), Some(queue)) = (&verdict.namespace, &verdict.queue) else {
+            continue;
+        };
+        tasks.extend(verdict.due_at.map(|due| ReadyTask {
+            kind: TaskKind::Workflow,
+            namespace,
+            queue,
+            due,
+        }));
+        if let Write::Turn(turn) = write {
+            let free = turn.activities.iter();
+            let free = free.filter(|activity| activity.lease.is_none());
+            tasks.extend(free.map(|activity| ReadyTask {
+                kind: TaskKind::Activity,
+                namespace,
+                queue: activity.queue.as_str(),
+                due: verdict.now,
+            }));
+        }
+    }
+    gathered(tasks)
 }
 
 fn done(write: &Write, inbox_seq: u64) -> Result<Outcome> {

@@ -7,7 +7,10 @@ use super::error::{at, at_commit};
 
 /// Every step of the schema, from the first on. A step that was released is never changed; each
 /// leaves a schema on which the version before still works.
-const STEPS: [&str; 1] = [include_str!("../../../migrations/sqlite/0001_engine.sql")];
+const STEPS: [&str; 2] = [
+    include_str!("../../../migrations/sqlite/0001_engine.sql"),
+    include_str!("../../../migrations/sqlite/0004_wake.sql"),
+];
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS engine_migrations (
     version INTEGER NOT NULL PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT";
