@@ -66,6 +66,9 @@ mod read;
 mod rows;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(all(test, any(feature = "postgres", feature = "mysql")))]
+#[path = "../tests/conformance/server.rs"]
+mod test_server;
 pub(crate) mod url;
 mod write;
 

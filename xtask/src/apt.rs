@@ -122,7 +122,26 @@ pub(crate) fn unpack_of_release(
     extract_all(&archives, folder, interrupts)
 }
 
-/// Where this machine gets Debian from, for another release.
+/// The name of this machine's release of Debian.
+///
+/// # Errors
+/// `Missing` if it is none.
+pub(crate) fn release() -> Result<String> {
+    let file = Path::new("/etc/os-release");
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let field = |name: &str| {
+        let mut lines = text.lines();
+        lines.find_map(|line| Some(line.strip_prefix(name)?.trim_matches('"').to_owned()))
+    };
+    match (field("ID=").as_deref(), field("VERSION_CODENAME=")) {
+        (Some("debian"), Some(release)) => Ok(release),
+        _ => Err(Failure::Missing(
+            "this is no Debian, whose packages could be unpacked".into(),
+        )),
+    }
+}
+
+/// Where this machine gets Debian from, for any of its releases.
 fn source(release: &str) -> Result<String> {
     let mut ask = Command::new("apt-get");
     ask.args(["indextargets", "--format"])
@@ -156,6 +175,7 @@ APT::Install-Recommends "false";
 APT::Sandbox::User "";
 Acquire::Languages "none";
 Debug::NoLocking "true";
+Acquire::Check-Valid-Until "false";
 "#
     )
 }

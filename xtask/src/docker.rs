@@ -20,10 +20,10 @@ use crate::workspace::Workspace;
 /// How long Docker may take to answer a ping.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How long pulling the images and starting the servers may take.
+/// How long pulling the image and starting the server may take.
 const START: Duration = Duration::from_mins(10);
 
-/// How long removing the containers may take.
+/// How long removing the container may take.
 const STOP: Duration = Duration::from_secs(30);
 
 /// Checks that Docker answers, at `DOCKER_HOST` or at its usual socket.
@@ -65,23 +65,48 @@ fn ping(mut stream: impl Read + Write) -> std::io::Result<()> {
     }
 }
 
-/// Running containers. Dropping it removes them.
-pub(crate) struct Containers {
-    child: Child,
-    /// Where the Redis in them answers.
-    pub(crate) redis_url: String,
+/// What a container can be, by the name that the binary knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Image {
+    Redis,
+    Postgres,
+    MariaDb,
 }
 
-impl Containers {
-    /// Starts the containers and waits until their servers answer.
+impl Image {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Redis => "redis",
+            Self::Postgres => "postgres",
+            Self::MariaDb => "mariadb",
+        }
+    }
+}
+
+/// A running container. Dropping it removes it.
+pub(crate) struct Container {
+    child: Child,
+    /// Where the server in it answers.
+    pub(crate) url: String,
+}
+
+impl Container {
+    /// Starts a container and waits until its server answers.
     ///
     /// # Errors
-    /// `Missing` if they do not come up; `Interrupted`.
-    pub(crate) fn start(workspace: &Workspace, interrupts: &mut Interrupts) -> Result<Self> {
-        let said = workspace.folder("xtask")?.join("containers.json");
+    /// `Missing` if it does not come up; `Interrupted`.
+    pub(crate) fn start(
+        image: Image,
+        workspace: &Workspace,
+        interrupts: &mut Interrupts,
+    ) -> Result<Self> {
+        let name = image.name();
+        let said = workspace
+            .folder("xtask")?
+            .join(format!("container-{name}.json"));
         let output = File::create(&said).map_err(|cause| Failure::file("write", &said, &cause))?;
         let build = ["--package", "coord-tests", "--features", "docker"];
-        let binary = ["--bin", "container-servers"];
+        let binary = ["--bin", "container-server"];
         // Built apart, because the build may be stopped at any time and the binary may not.
         if !interrupts
             .run(workspace.cargo().arg("build").args(build).args(binary))?
@@ -96,31 +121,32 @@ impl Containers {
             .args(["run", "--quiet"])
             .args(build)
             .args(binary)
-            // It removes its containers when this pipe closes, also when this process is killed.
+            .args(["--", name])
+            // It removes its container when this pipe closes, also when this process is killed.
             .stdin(Stdio::piped())
             .stdout(output);
         let child = process::spawn_group(&mut command)
             .map_err(|cause| Failure::Missing(format!("cannot start cargo: {cause}")))?;
-        let mut containers = Self {
+        let mut container = Self {
             child,
-            redis_url: String::new(),
+            url: String::new(),
         };
         let deadline = Instant::now() + START;
         loop {
             interrupts.check()?;
             let text = fs::read_to_string(&said).unwrap_or_default();
             if let Some((line, _)) = text.split_once('\n') {
-                containers.redis_url = redis_url(line)?;
-                return Ok(containers);
+                container.url = url(line)?;
+                return Ok(container);
             }
-            if let Ok(Some(status)) = containers.child.try_wait() {
+            if let Ok(Some(status)) = container.child.try_wait() {
                 return Err(Failure::Missing(format!(
-                    "the containers did not come up ({status}); what they said stands above"
+                    "the container did not come up ({status}); what was said stands above"
                 )));
             }
             if Instant::now() >= deadline {
                 return Err(Failure::Missing(format!(
-                    "the containers did not come up within {} minutes",
+                    "the container did not come up within {} minutes",
                     START.as_secs() / 60
                 )));
             }
@@ -129,22 +155,18 @@ impl Containers {
     }
 }
 
-impl Drop for Containers {
+impl Drop for Container {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
         process::end_within(&mut self.child, STOP);
     }
 }
 
-fn redis_url(line: &str) -> Result<String> {
+fn url(line: &str) -> Result<String> {
     serde_json::from_str::<serde_json::Value>(line)
         .ok()
-        .and_then(|said| Some(said.get("redis_url")?.as_str()?.to_owned()))
-        .ok_or_else(|| {
-            Failure::Missing(format!(
-                "container-servers named no redis_url but said: {line}"
-            ))
-        })
+        .and_then(|said| Some(said.get("url")?.as_str()?.to_owned()))
+        .ok_or_else(|| Failure::Missing(format!("container-server named no url but said: {line}")))
 }
 
 #[cfg(test)]
@@ -208,9 +230,9 @@ mod tests {
 
     #[test]
     fn the_url_is_read_from_what_the_containers_say() {
-        let url = redis_url(r#"{"redis_url":"redis://127.0.0.1:32768"}"#).expect("it is there");
+        let url = super::url(r#"{"url":"redis://127.0.0.1:32768"}"#).expect("it is there");
 
         assert_eq!(url, "redis://127.0.0.1:32768");
-        assert!(redis_url("pulling").is_err());
+        assert!(super::url("pulling").is_err());
     }
 }

@@ -52,12 +52,16 @@ pub(crate) fn package_description() -> impl Iterator<Item = OsString> {
     std::env::vars_os().map(|(name, _)| name).filter(is_one)
 }
 
+/// The folders of `PATH`.
+pub(crate) fn path() -> Vec<PathBuf> {
+    let folders = value("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).collect()
+}
+
 /// Finds a program in the folders of `PATH`.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
-    let folders = value("PATH")?;
-    std::env::split_paths(&folders)
-        .map(|folder| folder.join(name))
-        .find(|program| is_executable(program))
+    let mut programs = path().into_iter().map(|folder| folder.join(name));
+    programs.find(|program| is_executable(program))
 }
 
 /// Whether the path is a file that may be executed.

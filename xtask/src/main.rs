@@ -6,7 +6,9 @@
 
 mod apt;
 mod bench;
+mod binaries;
 mod contract;
+mod database;
 mod demo;
 mod docker;
 mod env;

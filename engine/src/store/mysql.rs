@@ -13,6 +13,7 @@ mod fleet;
 mod hints;
 mod migrate;
 mod read;
+mod server;
 mod session;
 mod sql;
 

@@ -13,6 +13,7 @@ mod kept;
 mod migrate;
 mod plain;
 mod read;
+mod single;
 mod sql;
 
 use std::sync::Arc;
@@ -97,8 +98,11 @@ impl Postgres {
 
     /// The same store, for a pooler that hands each transaction to another connection and does not
     /// follow prepared statements: `PgBouncer` before 1.21, or with `max_prepared_statements` at 0.
-    /// Each statement is then prepared anew, which costs a round trip, and sessions, which others
-    /// use as well, are left as they are.
+    /// Each statement is then prepared anew and held in a transaction, which costs round trips, and
+    /// sessions, which others use as well, are left as they are.
+    ///
+    /// `PgBouncer` needs `ignore_startup_parameters = extra_float_digits`, as for every client of
+    /// `sqlx`.
     #[must_use]
     pub fn without_named_statements(self) -> Self {
         let statements = Statements { named: false };

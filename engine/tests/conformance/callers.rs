@@ -7,6 +7,8 @@ use sqlx::{Pool, Transaction};
 use tokio::task::JoinSet;
 
 use crate::dialect::Database;
+#[cfg(feature = "postgres")]
+use crate::server;
 use crate::stage::{Stage, namespace, record, signal};
 use crate::writes::is_done;
 
@@ -45,7 +47,9 @@ impl Caller {
                 Self::Sqlite(pool.begin().await.expect("begun"))
             }
             #[cfg(feature = "postgres")]
-            Database::Postgres(_) | Database::PostgresUnnamed(_) => {
+            Database::Postgres(name) => {
+                // Whether its own statements suit a pooler is the caller's affair.
+                let address = format!("{}/{name}", server::url(&server::POSTGRES));
                 let pool = Pool::<sqlx::Postgres>::connect(&address).await;
                 Self::Postgres(pool.expect("a server").begin().await.expect("begun"))
             }

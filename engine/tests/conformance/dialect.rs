@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-#[cfg(any(feature = "postgres", feature = "mysql"))]
-use coord_core::{Env, Variable};
 use coord_engine::Engine;
 #[cfg(feature = "mysql")]
 use coord_engine::store::Mysql;
@@ -13,30 +11,8 @@ use coord_engine::store::Postgres;
 use coord_engine::store::{Sqlite, Store};
 use sqlx::Connection;
 
-/// The `PostgreSQL` server on which tests make their databases.
-#[cfg(feature = "postgres")]
-const PG_URL: Variable = Variable {
-    name: "COORD_TEST_PG_URL",
-    default: "postgres://postgres@127.0.0.1:5432",
-    about: "server for tests, without the name of a database",
-};
-
-/// The `MySQL` or `MariaDB` server on which tests make their databases.
-#[cfg(feature = "mysql")]
-const MYSQL_URL: Variable = Variable {
-    name: "COORD_TEST_MYSQL_URL",
-    default: "mysql://root@127.0.0.1:3306",
-    about: "server for tests, without the name of a database",
-};
-
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-fn server(variable: &Variable) -> String {
-    let set = Env::process()
-        .text(variable)
-        .expect("readable")
-        .map(str::to_owned);
-    set.unwrap_or_else(|| variable.default.to_owned())
-}
+use crate::server;
 
 /// A database that goes with its test.
 pub(crate) enum Database {
@@ -46,9 +22,6 @@ pub(crate) enum Database {
     Memory(coord_engine::memory::Memory),
     #[cfg(feature = "postgres")]
     Postgres(String),
-    /// One whose store keeps no named statements, as behind a pooler that loses them.
-    #[cfg(feature = "postgres")]
-    PostgresUnnamed(String),
     #[cfg(feature = "mysql")]
     Mysql(String),
 }
@@ -81,49 +54,38 @@ fn name() -> String {
 
 impl Database {
     #[allow(clippy::unused_async, reason = "as its siblings")]
-    pub(crate) async fn sqlite_file() -> Self {
-        Self::SqliteFile(tempfile::tempdir().expect("a folder"))
+    pub(crate) async fn sqlite_file() -> Option<Self> {
+        Some(Self::SqliteFile(tempfile::tempdir().expect("a folder")))
     }
 
     #[allow(clippy::unused_async, reason = "as its siblings")]
-    pub(crate) async fn sqlite_memory() -> Self {
-        Self::SqliteMemory(Sqlite::memory())
+    pub(crate) async fn sqlite_memory() -> Option<Self> {
+        Some(Self::SqliteMemory(Sqlite::memory()))
     }
 
     #[cfg(feature = "testing")]
     #[allow(clippy::unused_async, reason = "as its siblings")]
-    pub(crate) async fn memory() -> Self {
-        Self::Memory(coord_engine::memory::Memory::new())
+    pub(crate) async fn memory() -> Option<Self> {
+        Some(Self::Memory(coord_engine::memory::Memory::new()))
     }
 
     #[cfg(feature = "postgres")]
-    pub(crate) async fn postgres() -> Self {
+    pub(crate) async fn postgres() -> Option<Self> {
         let name = name();
-        let mut connection = pg("postgres").await;
+        let mut connection = server::needed(&server::POSTGRES, pg("postgres").await)?;
         run!(
             connection,
             format!("CREATE DATABASE {name} TEMPLATE template0")
         );
-        Self::Postgres(name)
-    }
-
-    #[cfg(feature = "postgres")]
-    pub(crate) async fn postgres_unnamed() -> Self {
-        let name = name();
-        let mut connection = pg("postgres").await;
-        run!(
-            connection,
-            format!("CREATE DATABASE {name} TEMPLATE template0")
-        );
-        Self::PostgresUnnamed(name)
+        Some(Self::Postgres(name))
     }
 
     #[cfg(feature = "mysql")]
-    pub(crate) async fn mysql() -> Self {
+    pub(crate) async fn mysql() -> Option<Self> {
         let name = name();
-        let mut connection = mysql("").await;
+        let mut connection = server::needed(&server::MYSQL, mysql("").await)?;
         run!(connection, format!("CREATE DATABASE {name}"));
-        Self::Mysql(name)
+        Some(Self::Mysql(name))
     }
 
     /// A store as another process would open it.
@@ -156,9 +118,8 @@ impl Database {
     pub(crate) async fn engine_at(&self, server: &str) -> Engine {
         let started = match self {
             #[cfg(feature = "postgres")]
-            Self::Postgres(name) | Self::PostgresUnnamed(name) => {
-                let url = format!("{server}/{name}?sslmode=disable");
-                Engine::start(Postgres::connect(&url).expect("a url")).await
+            Self::Postgres(name) => {
+                Engine::start(postgres(&format!("{server}/{name}?sslmode=disable"))).await
             }
             #[cfg(feature = "mysql")]
             Self::Mysql(name) => {
@@ -175,32 +136,27 @@ impl Database {
     pub(crate) fn open_at(&self, server: &str) -> Arc<dyn Store> {
         match self {
             #[cfg(feature = "postgres")]
-            Self::Postgres(name) => Arc::new(
-                Postgres::connect(&format!("{server}/{name}?sslmode=disable")).expect("a url"),
-            ),
+            Self::Postgres(name) => Arc::new(postgres(&format!("{server}/{name}?sslmode=disable"))),
             #[cfg(feature = "mysql")]
             Self::Mysql(name) => Arc::new(
                 Mysql::connect(&format!("{server}/{name}?ssl-mode=disabled")).expect("a url"),
             ),
-            #[cfg(feature = "postgres")]
-            Self::PostgresUnnamed(name) => {
-                let store = Postgres::connect(&format!("{server}/{name}?sslmode=disable"));
-                Arc::new(store.expect("a url").without_named_statements())
-            }
             Self::SqliteFile(_) | Self::SqliteMemory(_) => self.open(),
             #[cfg(feature = "testing")]
             Self::Memory(_) => self.open(),
         }
     }
 
-    /// Where its server is; empty where there is none.
+    /// Where stores find its server; empty where there is none.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub(crate) fn server(&self) -> String {
         match self {
             #[cfg(feature = "postgres")]
-            Self::Postgres(_) | Self::PostgresUnnamed(_) => server(&PG_URL),
+            Self::Postgres(_) => {
+                server::set(&server::POOLER).unwrap_or_else(|| server::url(&server::POSTGRES))
+            }
             #[cfg(feature = "mysql")]
-            Self::Mysql(_) => server(&MYSQL_URL),
+            Self::Mysql(_) => server::url(&server::MYSQL),
             _ => String::new(),
         }
     }
@@ -233,9 +189,7 @@ impl Database {
             #[cfg(feature = "testing")]
             Self::Memory(_) => None,
             #[cfg(feature = "postgres")]
-            Self::Postgres(name) | Self::PostgresUnnamed(name) => {
-                Some(format!("{}/{name}", self.server()))
-            }
+            Self::Postgres(name) => Some(format!("{}/{name}", self.server())),
             #[cfg(feature = "mysql")]
             Self::Mysql(name) => Some(format!("{}/{name}", self.server())),
         }
@@ -254,9 +208,11 @@ impl Database {
                 )
             }
             #[cfg(feature = "postgres")]
-            Self::Postgres(_) => {
-                let pool = sqlx::PgPool::connect_lazy(&address).expect("a url");
-                (address, Engine::start(Postgres::beside(&pool)).await)
+            Self::Postgres(name) => {
+                // A url cannot say that a pooler is in between.
+                let url = format!("{}/{name}", server::url(&server::POSTGRES));
+                let pool = sqlx::PgPool::connect_lazy(&url).expect("a url");
+                (url, Engine::start(Postgres::beside(&pool)).await)
             }
             #[cfg(feature = "mysql")]
             Self::Mysql(_) => {
@@ -273,7 +229,7 @@ impl Database {
     pub(crate) fn open_address(address: &str) -> Arc<dyn Store> {
         match address.split_once("://") {
             #[cfg(feature = "postgres")]
-            Some(("postgres", _)) => Arc::new(Postgres::connect(address).expect("a url")),
+            Some(("postgres", _)) => Arc::new(postgres(address)),
             #[cfg(feature = "mysql")]
             Some(("mysql", _)) => Arc::new(Mysql::connect(address).expect("a url")),
             _ => Arc::new(Sqlite::file(address)),
@@ -282,16 +238,17 @@ impl Database {
 
     /// An empty one of the same kind.
     pub(crate) async fn another(&self) -> Self {
-        match self {
+        let another = match self {
             Self::SqliteFile(_) => Self::sqlite_file().await,
             Self::SqliteMemory(_) => Self::sqlite_memory().await,
             #[cfg(feature = "testing")]
             Self::Memory(_) => Self::memory().await,
             #[cfg(feature = "postgres")]
-            Self::Postgres(_) | Self::PostgresUnnamed(_) => Self::postgres().await,
+            Self::Postgres(_) => Self::postgres().await,
             #[cfg(feature = "mysql")]
             Self::Mysql(_) => Self::mysql().await,
-        }
+        };
+        another.expect("there was one")
     }
 
     /// Changes the schema behind the store's back, where there is a back door.
@@ -318,14 +275,14 @@ impl Database {
                 Holding::Sqlite(connection)
             }
             #[cfg(feature = "postgres")]
-            Self::Postgres(name) | Self::PostgresUnnamed(name) => {
-                let mut connection = pg(name).await;
+            Self::Postgres(name) => {
+                let mut connection = pg(name).await.expect("a connection");
                 run!(connection, "BEGIN", update);
                 Holding::Postgres(connection)
             }
             #[cfg(feature = "mysql")]
             Self::Mysql(name) => {
-                let mut connection = mysql(name).await;
+                let mut connection = mysql(name).await.expect("a connection");
                 // At the default level a search would lock every row that it looks at.
                 let level = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
                 run!(connection, level, "BEGIN", update);
@@ -335,18 +292,28 @@ impl Database {
     }
 }
 
+/// A pooler is taken for one that does not follow named statements.
 #[cfg(feature = "postgres")]
-async fn pg(database: &str) -> sqlx::PgConnection {
-    let url = format!("{}/{database}", server(&PG_URL));
-    let connection = sqlx::PgConnection::connect(&url).await;
-    connection.expect("a PostgreSQL server at COORD_TEST_PG_URL")
+fn postgres(url: &str) -> Postgres {
+    let store = Postgres::connect(url).expect("a url");
+    if server::set(&server::POOLER).is_some() {
+        store.without_named_statements()
+    } else {
+        store
+    }
+}
+
+/// A connection to the server itself.
+#[cfg(feature = "postgres")]
+async fn pg(database: &str) -> sqlx::Result<sqlx::PgConnection> {
+    let url = format!("{}/{database}", server::url(&server::POSTGRES));
+    sqlx::PgConnection::connect(&url).await
 }
 
 #[cfg(feature = "mysql")]
-async fn mysql(database: &str) -> sqlx::MySqlConnection {
-    let url = format!("{}/{database}", server(&MYSQL_URL));
-    let connection = sqlx::MySqlConnection::connect(&url).await;
-    connection.expect("a MySQL or MariaDB server at COORD_TEST_MYSQL_URL")
+async fn mysql(database: &str) -> sqlx::Result<sqlx::MySqlConnection> {
+    let url = format!("{}/{database}", server::url(&server::MYSQL));
+    sqlx::MySqlConnection::connect(&url).await
 }
 
 impl Drop for Database {
@@ -361,13 +328,13 @@ impl Database {
     async fn go(&self) {
         match self {
             #[cfg(feature = "postgres")]
-            Self::Postgres(name) | Self::PostgresUnnamed(name) => {
-                let mut connection = pg("postgres").await;
+            Self::Postgres(name) => {
+                let mut connection = pg("postgres").await.expect("a connection");
                 run!(connection, format!("DROP DATABASE {name} WITH (FORCE)"));
             }
             #[cfg(feature = "mysql")]
             Self::Mysql(name) => {
-                let mut connection = mysql("").await;
+                let mut connection = mysql("").await.expect("a connection");
                 run!(connection, format!("DROP DATABASE {name}"));
             }
             _ => {}

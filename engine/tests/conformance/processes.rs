@@ -112,7 +112,7 @@ pub(crate) async fn child() {
     let stage = Stage {
         store: Arc::clone(&store),
         other: store,
-        database: Database::sqlite_memory().await,
+        database: Database::sqlite_memory().await.expect("always there"),
         ids: Ids::random(),
     };
     for number in 0..RUNS {

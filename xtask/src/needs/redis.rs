@@ -13,6 +13,8 @@ use crate::workspace::Workspace;
 use plan::{Machine, Own, Shared};
 use search::Search;
 
+pub(super) use search::without_login;
+
 const URL: &str = "COORD_TEST_REDIS_URL";
 const BINARY: &str = "COORD_TEST_REDIS_BIN";
 const DOCKER: &str = "COORD_TEST_DOCKER";
@@ -41,7 +43,7 @@ const WAYS_TO_A_BINARY: &[&str] = &[
 /// `Missing` if what the caller names does not work; `Interrupted`.
 pub(super) fn provide(workspace: &Workspace, interrupts: &mut Interrupts) -> Result<Provided> {
     let mut search = Search::new(workspace, interrupts);
-    let server = search.named_server()? || search.local_server();
+    let server = search.named_server()? || search.local_server()?;
     let machine = take_what_there_is(&mut search, server, Wants::Servers)?;
     Ok(with_gaps(search, machine))
 }
@@ -62,8 +64,8 @@ fn take_what_there_is(search: &mut Search<'_>, server: bool, wants: Wants) -> Re
         server,
         binary: binary.is_some(),
         // Whoever has a binary is not asked about the rest.
-        docker: binary.is_none() && search.docker_answers(),
-        packages: binary.is_none() && search.packages_can_be_had(),
+        docker: binary.is_none() && search.docker_answers()?,
+        packages: binary.is_none() && search.packages_can_be_had()?,
     };
     // What can be had only turns out when it is tried; each failure leaves one way less.
     let own = loop {
@@ -128,7 +130,7 @@ fn with_gaps(search: Search<'_>, machine: Machine) -> Provided {
 pub(crate) fn binary(workspace: &Workspace, interrupts: &mut Interrupts) -> Result<PathBuf> {
     let mut search = Search::new(workspace, interrupts);
     let mut found = search.installed_binary()?;
-    if found.is_none() && search.packages_can_be_had() {
+    if found.is_none() && search.packages_can_be_had()? {
         found = search.package()?;
     }
     found.map(|found| found.path).ok_or_else(|| {
@@ -147,7 +149,7 @@ pub(crate) fn binary(workspace: &Workspace, interrupts: &mut Interrupts) -> Resu
 /// `Missing` if there is none, or the one that the caller names does not work; `Interrupted`.
 pub(crate) fn server(workspace: &Workspace, interrupts: &mut Interrupts) -> Result<Server> {
     let mut search = Search::new(workspace, interrupts);
-    if !(search.named_server()? || search.local_server())
+    if !(search.named_server()? || search.local_server()?)
         && take_what_there_is(&mut search, false, Wants::Server)?.shared() == Shared::Nothing
     {
         let mut tried = search.tried_server;

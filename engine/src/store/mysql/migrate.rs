@@ -4,6 +4,7 @@ use coord_core::{Error, Result};
 use sqlx::mysql::MySqlPool;
 
 use super::error::at;
+use super::server;
 use super::sql::clock;
 
 /// Every step of the schema, from the first on. A step that was released is never changed; each
@@ -13,6 +14,7 @@ const STEPS: [&str; 2] = [
     include_str!("../../../migrations/mysql/0004_wake.sql"),
 ];
 
+const SERVER: &str = "SELECT VERSION()";
 /// One process at a time, on this database. The lock ends with its connection.
 const LOCK: &str = "SELECT GET_LOCK(CONCAT('coord-engine ', MD5(DATABASE())), 60)";
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS engine_migrations (
@@ -28,6 +30,9 @@ pub(super) async fn migrate(pool: &MySqlPool) -> Result<()> {
     const WHAT: &str = "migrating the schema";
     // A connection of its own: it ends with this call, and the lock with it.
     let mut connection = pool.acquire().await.map_err(at(WHAT))?.detach();
+    let said = sqlx::query_scalar(SERVER).fetch_one(&mut connection).await;
+    let said: String = said.map_err(at(WHAT))?;
+    server::check(&said)?;
     let got = sqlx::query_scalar(LOCK).fetch_one(&mut connection).await;
     let got: Option<i64> = got.map_err(at(WHAT))?;
     if got != Some(1) {

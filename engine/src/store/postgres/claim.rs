@@ -7,6 +7,7 @@ use super::super::answers::{self, Place, RenewedRow, SweptRow};
 use super::super::rows::{RecordRow, TaskRow, signed, task_columns};
 use super::super::{Claim, Claimed, Overdue, Renewal, Renewed, Sweep, Swept};
 use super::error::{at, at_commit};
+use super::single::Single;
 use super::sql::{self, clock, event_columns};
 use super::{Postgres, READ, Statements, Transaction, WRITE};
 
@@ -116,7 +117,7 @@ pub(super) async fn claim(store: &Postgres, claim: &Claim) -> Result<Claimed> {
         crate::model::TaskKind::Workflow => Vec::new(),
     };
     let builds = claim.builds.as_ref();
-    let mut connection = store.kept.take(&store.pool).await?;
+    let mut connection = Single::begin(store, WHAT).await?;
     let tasks: Vec<TaskRow> = store
         .statements
         .rows(CLAIM)
@@ -143,7 +144,7 @@ pub(super) async fn claim(store: &Postgres, claim: &Claim) -> Result<Claimed> {
         }
         None => nothing(store.statements, &mut connection, claim).await,
     };
-    store.kept.keep(connection);
+    connection.end(store, WHAT).await?;
     claimed
 }
 
@@ -238,14 +239,17 @@ pub(super) async fn overdue(store: &Postgres, limit: u32) -> Result<Vec<Overdue>
 }
 
 pub(super) async fn sweep(store: &Postgres, sweep: &Sweep) -> Result<Swept> {
+    const WHAT: &str = "taking tasks back";
+    let mut connection = Single::begin(store, WHAT).await?;
     let rows: Vec<SweptRow> = store
         .statements
         .rows(SWEEP)
         .bind(signed(u64::from(sweep.poison_after)))
         .bind(i64::from(sweep.limit))
-        .fetch_all(&store.pool)
+        .fetch_all(&mut *connection)
         .await
-        .map_err(at_commit("taking tasks back"))?;
+        .map_err(at_commit(WHAT))?;
+    connection.end(store, WHAT).await?;
     answers::swept(rows)
 }
 

@@ -4,7 +4,7 @@ use coord_core::{Error, ErrorKind};
 
 /// An error of a statement: the transaction around it is rolled back.
 pub(super) fn at(what: &'static str) -> impl Fn(sqlx::Error) -> Error {
-    move |error| Error::new(kind(&error), what).with_source(error)
+    move |error| Error::new(kind(&error), meant(what, &error)).with_source(error)
 }
 
 /// An error of a commit, or of a statement that is its own transaction.
@@ -14,7 +14,20 @@ pub(super) fn at_commit(what: &'static str) -> impl Fn(sqlx::Error) -> Error {
             ErrorKind::Unavailable if was_sent(&error) => ErrorKind::Timeout,
             kind => kind,
         };
-        Error::new(kind, what).with_source(error)
+        Error::new(kind, meant(what, &error)).with_source(error)
+    }
+}
+
+/// A named statement that its session does not know, or knows already: there is a pooler that
+/// gives each transaction another session, and carries no statements along.
+const NAMED: [&str; 2] = ["26000", "42P05"];
+
+/// What was done when `error` came, or what has to be done about it.
+fn meant(what: &'static str, error: &sqlx::Error) -> &'static str {
+    if code(error).is_some_and(|code| NAMED.contains(&code.as_str())) {
+        "naming statements behind a pooler that loses them; call Postgres::without_named_statements"
+    } else {
+        what
     }
 }
 
@@ -38,6 +51,7 @@ fn kind(error: &sqlx::Error) -> ErrorKind {
         // Serialization failure, deadlock, a lock that was not to be had; or another transaction
         // was faster with the same key, and the next try finds its row.
         (Some("40001" | "40P01" | "55P03" | "23505"), _) => return ErrorKind::Contended,
+        (Some(code), _) if NAMED.contains(&code) => return ErrorKind::Invalid,
         // Data exceptions, constraints, limits of the program.
         (_, Some("22" | "23" | "54")) => return ErrorKind::Invalid,
         _ => {}

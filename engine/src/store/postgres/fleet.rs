@@ -7,6 +7,7 @@ use coord_core::Result;
 use super::super::answers::{self, TermRow};
 use super::super::{Heartbeat, Registration, Role, Term};
 use super::error::{at, at_commit};
+use super::single::Single;
 use super::sql::clock;
 use super::{Postgres, WRITE};
 use crate::model::{OwnerId, Timestamp};
@@ -95,6 +96,8 @@ pub(super) async fn heartbeat(
     store: &Postgres,
     heartbeat: &Heartbeat,
 ) -> Result<Option<Timestamp>> {
+    const WHAT: &str = "showing that this process lives";
+    let mut connection = Single::begin(store, WHAT).await?;
     let row: Option<(i64,)> = store
         .statements
         .rows(HEARTBEAT)
@@ -102,22 +105,26 @@ pub(super) async fn heartbeat(
         .bind(answers::span(heartbeat.ttl))
         .bind(heartbeat.stopped)
         .bind(heartbeat.draining)
-        .fetch_optional(&store.pool)
+        .fetch_optional(&mut *connection)
         .await
-        .map_err(at_commit("showing that this process lives"))?;
+        .map_err(at_commit(WHAT))?;
+    connection.end(store, WHAT).await?;
     Ok(row.map(|(expires_at,)| Timestamp::from_micros(expires_at)))
 }
 
 pub(super) async fn bury(store: &Postgres, term: &Term) -> Result<Vec<OwnerId>> {
+    const WHAT: &str = "declaring processes dead";
+    let mut connection = Single::begin(store, WHAT).await?;
     let rows: Vec<(String,)> = store
         .statements
         .rows(BURY)
         .bind(term.role.as_str())
         .bind(term.holder.as_str())
         .bind(super::super::rows::signed(term.number))
-        .fetch_all(&store.pool)
+        .fetch_all(&mut *connection)
         .await
-        .map_err(at_commit("declaring processes dead"))?;
+        .map_err(at_commit(WHAT))?;
+    connection.end(store, WHAT).await?;
     answers::owners(rows.into_iter().map(|(id,)| id).collect())
 }
 
@@ -127,27 +134,32 @@ pub(super) async fn elect(
     holder: &OwnerId,
     ttl: Duration,
 ) -> Result<Option<Term>> {
+    const WHAT: &str = "taking a role";
+    let mut connection = Single::begin(store, WHAT).await?;
     let row: Option<TermRow> = store
         .statements
         .rows(ELECT)
         .bind(role.as_str())
         .bind(holder.as_str())
         .bind(answers::span(ttl))
-        .fetch_optional(&store.pool)
+        .fetch_optional(&mut *connection)
         .await
-        .map_err(at_commit("taking a role"))?;
+        .map_err(at_commit(WHAT))?;
+    connection.end(store, WHAT).await?;
     Ok(row.map(|row| answers::term(role, holder, &row)))
 }
 
 pub(super) async fn resign(store: &Postgres, term: &Term) -> Result<()> {
+    const WHAT: &str = "giving a role up";
+    let mut connection = Single::begin(store, WHAT).await?;
     store
         .statements
         .done(RESIGN)
         .bind(term.role.as_str())
         .bind(term.holder.as_str())
         .bind(super::super::rows::signed(term.number))
-        .execute(&store.pool)
+        .execute(&mut *connection)
         .await
-        .map(drop)
-        .map_err(at_commit("giving a role up"))
+        .map_err(at_commit(WHAT))?;
+    connection.end(store, WHAT).await
 }

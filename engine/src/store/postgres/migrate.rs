@@ -1,6 +1,6 @@
 //! The schema.
 
-use coord_core::Result;
+use coord_core::{Error, Result};
 
 use super::error::{at, at_commit};
 use super::sql::clock;
@@ -13,6 +13,9 @@ const STEPS: [&str; 2] = [
     include_str!("../../../migrations/postgres/0004_wake.sql"),
 ];
 
+/// Older ones are maintained by nobody, and tested by nobody.
+const OLDEST: i32 = 13;
+const SERVER: &str = "SELECT current_setting('server_version_num')::int4 / 10000";
 /// One process at a time; the lock ends with the transaction. The number is ours alone: the bytes
 /// of `coord-en`.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7165074943684767086)";
@@ -28,6 +31,14 @@ const APPLIED: &str = concat!(
 pub(super) async fn migrate(store: &Postgres) -> Result<()> {
     const WHAT: &str = "migrating the schema";
     let mut transaction = store.begin(WRITE, WHAT).await?;
+    let major = store.statements.rows(SERVER);
+    let major = major.fetch_one(&mut *transaction.inner).await;
+    let (major,): (i32,) = major.map_err(at(WHAT))?;
+    if major < OLDEST {
+        return Err(Error::invalid(format!(
+            "PostgreSQL {major} is too old, the engine needs PostgreSQL {OLDEST} or newer"
+        )));
+    }
     for statement in [LOCK, TABLE] {
         let done = sqlx::raw_sql(statement).execute(&mut *transaction.inner);
         done.await.map_err(at(WHAT))?;

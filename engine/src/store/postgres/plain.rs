@@ -13,6 +13,7 @@ use super::super::answers::{ReadyTask, gathered};
 use super::super::batch::plain::{ActivityRow, FencedRow, PlacedRow, Plain, StartRow};
 use super::super::{Applied, Outcome, Ready, Write};
 use super::error::at_commit;
+use super::single::Single;
 use super::sql::{clock, never};
 use super::{Postgres, batch::WHAT};
 use crate::model::{RunId, TaskKind, Timestamp};
@@ -310,10 +311,10 @@ pub(super) async fn apply(store: &Postgres, writes: &[Write]) -> Result<Option<A
             of_activities(events(query, records), activities)
         }
     };
-    let mut connection = store.kept.take(&store.pool).await?;
+    let mut connection = Single::begin(store, WHAT).await?;
     let verdicts = query.fetch_all(&mut *connection).await;
     let verdicts = verdicts.map_err(at_commit(WHAT))?;
-    store.kept.keep(connection);
+    connection.end(store, WHAT).await?;
     applied(writes, verdicts)
 }
 

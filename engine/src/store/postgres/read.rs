@@ -7,6 +7,7 @@ use super::super::rows::{AttemptRow, RecordRow, RunRow, TaskRow, run_columns, ta
 use super::super::{Description, Listing, Load, Loaded, Page, Target};
 use super::claim::now;
 use super::error::at;
+use super::single::Single;
 use super::sql::event_columns;
 use super::{Postgres, READ};
 
@@ -125,10 +126,12 @@ pub(super) async fn describe(store: &Postgres, of: &Target) -> Result<Option<Des
 }
 
 pub(super) async fn list(store: &Postgres, listing: &Listing) -> Result<Page> {
+    const WHAT: &str = "listing runs";
     let (instant, run) = match &listing.after {
         Some((instant, run)) => (instant.as_micros(), run.as_str()),
         None => (i64::MAX, ""),
     };
+    let mut connection = Single::begin(store, WHAT).await?;
     let rows: Vec<RunRow> = store
         .statements
         .rows(LIST)
@@ -138,8 +141,9 @@ pub(super) async fn list(store: &Postgres, listing: &Listing) -> Result<Page> {
         .bind(instant)
         .bind(run)
         .bind(i64::from(listing.limit) + 1)
-        .fetch_all(&store.pool)
+        .fetch_all(&mut *connection)
         .await
-        .map_err(at("listing runs"))?;
+        .map_err(at(WHAT))?;
+    connection.end(store, WHAT).await?;
     answers::page(listing, rows)
 }

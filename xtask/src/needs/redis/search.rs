@@ -5,10 +5,11 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use super::{BINARY, DOCKER, URL};
-use crate::docker::{self, Containers};
+use crate::docker::{self, Container, Image};
 use crate::error::{Failure, Result};
 use crate::interrupt::Interrupts;
 use crate::needs::Provided;
+use crate::needs::ways::Way;
 use crate::resp::{self, Address, Version};
 use crate::server::{self, RedisServer};
 use crate::workspace::Workspace;
@@ -89,7 +90,11 @@ impl<'task> Search<'task> {
     }
 
     /// A server that runs here anyway.
-    pub(super) fn local_server(&mut self) -> bool {
+    pub(super) fn local_server(&mut self) -> Result<bool> {
+        if let Err(reason) = Way::Here.is_open()? {
+            self.tried_server.push(reason);
+            return Ok(false);
+        }
         let url = format!("redis://127.0.0.1:{STANDARD_PORT}");
         match resp::identify(&Address::local(STANDARD_PORT)) {
             Ok(found) if found.version >= Version::OLDEST => {
@@ -97,17 +102,17 @@ impl<'task> Search<'task> {
                     .found
                     .push(format!("{found} at {url}, the server that runs here"));
                 self.provided.set.push((URL, url.into()));
-                true
+                Ok(true)
             }
             Ok(found) => {
                 let oldest = Version::OLDEST;
                 self.tried_server
                     .push(format!("{url} is {found}, older than {oldest}"));
-                false
+                Ok(false)
             }
             Err(reason) => {
                 self.tried_server.push(format!("{url}: {reason}"));
-                false
+                Ok(false)
             }
         }
     }
@@ -116,6 +121,10 @@ impl<'task> Search<'task> {
     pub(super) fn installed_binary(&mut self) -> Result<Option<Binary>> {
         let Some(named) = env::value(BINARY).map(PathBuf::from) else {
             self.tried_binary.push(format!("{BINARY} is not set"));
+            if let Err(reason) = Way::Here.is_open()? {
+                self.tried_binary.push(reason);
+                return Ok(None);
+            }
             return Ok(self.binary_in_path());
         };
         let checked = if env::is_executable(&named) {
@@ -165,22 +174,17 @@ impl<'task> Search<'task> {
         binary
     }
 
-    pub(super) fn docker_answers(&mut self) -> bool {
-        match docker::answers() {
-            Ok(()) => true,
-            Err(reason) => {
-                self.tried_binary.push(reason);
-                false
-            }
-        }
+    pub(super) fn docker_answers(&mut self) -> Result<bool> {
+        let open = Way::Docker.is_open()?.and_then(|()| docker::answers());
+        Ok(self.is_possible(open))
     }
 
     /// Starts a server in a container, which proves that containers can be had. It is the one to
     /// connect to unless there is one already.
     pub(super) fn start_container(&mut self, has_server: bool) -> Result<bool> {
         eprintln!("xtask: no Redis to start here; trying one in Docker, which takes a while");
-        let containers = match Containers::start(self.workspace, self.interrupts) {
-            Ok(containers) => containers,
+        let container = match Container::start(Image::Redis, self.workspace, self.interrupts) {
+            Ok(container) => container,
             Err(Failure::Missing(reason)) => {
                 self.tried_binary
                     .push(format!("Docker answers, but {reason}"));
@@ -189,12 +193,12 @@ impl<'task> Search<'task> {
             Err(failure) => return Err(failure),
         };
         if !has_server {
-            let url = containers.redis_url.clone();
+            let url = container.url.clone();
             self.provided
                 .found
                 .push(format!("Redis at {url}, in Docker for this run"));
             self.provided.set.push((URL, url.into()));
-            self.provided.containers.push(containers);
+            self.provided.containers.push(container);
         }
         Ok(true)
     }
@@ -209,11 +213,17 @@ impl<'task> Search<'task> {
     }
 
     /// Whether the system's packages can be installed here.
-    pub(super) fn packages_can_be_had(&mut self) -> bool {
-        match apt::available() {
+    pub(super) fn packages_can_be_had(&mut self) -> Result<bool> {
+        let open = Way::Package.is_open()?;
+        let open = open.and_then(|()| apt::available().map_err(Into::into));
+        Ok(self.is_possible(open))
+    }
+
+    fn is_possible(&mut self, way: std::result::Result<(), String>) -> bool {
+        match way {
             Ok(()) => true,
             Err(reason) => {
-                self.tried_binary.push(reason.into());
+                self.tried_binary.push(reason);
                 false
             }
         }
@@ -268,7 +278,7 @@ impl<'task> Search<'task> {
 }
 
 /// A URL as it may be printed: its user and password are nobody else's business.
-fn without_login(url: &str) -> String {
+pub(in crate::needs) fn without_login(url: &str) -> String {
     match url.split_once("://") {
         Some((scheme, rest)) => {
             let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());

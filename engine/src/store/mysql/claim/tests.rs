@@ -1,22 +1,16 @@
 //! How a claim finds its rows.
 
-use coord_core::{Env, Variable};
 use sqlx::{Connection, Row};
 
 use super::*;
-
-const URL: Variable = Variable {
-    name: "COORD_TEST_MYSQL_URL",
-    default: "mysql://root@127.0.0.1:3306",
-    about: "server for tests",
-};
+use crate::store::test_server as server;
 
 #[tokio::test]
 async fn a_claim_reads_no_row_that_is_not_due_and_locks_by_the_primary_key() {
-    let env = Env::process();
-    let server = env.text(&URL).expect("readable").unwrap_or(URL.default);
-    let connection = sqlx::MySqlConnection::connect(server).await;
-    let mut connection = connection.expect("a MySQL or MariaDB server at COORD_TEST_MYSQL_URL");
+    let connected = sqlx::MySqlConnection::connect(&server::url(&server::MYSQL)).await;
+    let Some(mut connection) = server::needed(&server::MYSQL, connected) else {
+        return;
+    };
     let name = format!("coord_test_{}", crate::model::Ids::random().stem());
     let begin = format!("CREATE DATABASE {name}; USE {name}");
     let schema = include_str!("../../../../migrations/mysql/0001_engine.sql");

@@ -1,15 +1,9 @@
 //! How a claim finds its rows.
 
-use coord_core::{Env, Variable};
 use sqlx::Connection;
 
 use super::*;
-
-const URL: Variable = Variable {
-    name: "COORD_TEST_PG_URL",
-    default: "postgres://postgres@127.0.0.1:5432",
-    about: "server for tests",
-};
+use crate::store::test_server as server;
 
 /// A thousand tasks of the first priority that are not due, and ten of the last that are.
 const TASKS: &str = "
@@ -21,10 +15,11 @@ const TASKS: &str = "
 
 #[tokio::test]
 async fn a_claim_reads_no_row_that_is_not_due() {
-    let env = Env::process();
-    let server = env.text(&URL).expect("readable").unwrap_or(URL.default);
-    let connection = sqlx::PgConnection::connect(&format!("{server}/postgres")).await;
-    let mut connection = connection.expect("a PostgreSQL server at COORD_TEST_PG_URL");
+    let connected =
+        sqlx::PgConnection::connect(&format!("{}/postgres", server::url(&server::POSTGRES))).await;
+    let Some(mut connection) = server::needed(&server::POSTGRES, connected) else {
+        return;
+    };
     // Nothing of this is ever committed.
     for statement in [
         "BEGIN; CREATE SCHEMA coord_test_plan; SET LOCAL search_path = coord_test_plan",
