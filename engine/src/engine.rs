@@ -12,9 +12,11 @@ use crate::client::Client;
 use crate::clock::Clock;
 use crate::committer::{Committer, Patience, locked, unanswered};
 use crate::fleet::Fleet;
+use crate::limits::Limits;
 use crate::model::{Ids, Namespace, OwnerId, Queue, Record, RunId, Timestamp};
 use crate::signals::SIGNALS;
 use crate::store::{CallerTransaction, Outcome, Ready, Store, Write};
+use crate::values::{Codec, Values};
 use crate::wake::{self, Backend, Channel, Health, Wake};
 use crate::worker::{Shop, WorkerBuilder};
 
@@ -35,6 +37,7 @@ pub(crate) struct Core {
     pub(crate) ids: Arc<Ids>,
     pub(crate) clock: Arc<Clock>,
     pub(crate) wake: Arc<Wake>,
+    pub(crate) values: Arc<Values>,
     _watch: Mutex<JoinSet<()>>,
     committer: Committer,
     fleet: Fleet,
@@ -79,6 +82,7 @@ impl Engine {
         coord_core::signals::register(SIGNALS);
         let store = builder.store;
         store.migrate().await?;
+        let values = Arc::new(Values::new(builder.codec, builder.limits));
         let (ids, clock) = (Arc::new(Ids::random()), Arc::new(Clock::default()));
         let fleet = Fleet::join(Arc::clone(&store), Arc::clone(&ids)).await?;
         let wake = Arc::new(Wake::new(builder.wake));
@@ -90,6 +94,7 @@ impl Engine {
             ids,
             clock,
             wake,
+            values,
             _watch: Mutex::new(watching),
             committer,
             fleet,
@@ -122,13 +127,17 @@ impl Engine {
 pub struct EngineBuilder {
     store: Arc<dyn Store>,
     wake: Vec<Arc<dyn Backend>>,
+    limits: Limits,
+    codec: Option<Arc<dyn Codec>>,
 }
 
 impl EngineBuilder {
-    const fn on(store: Arc<dyn Store>) -> Self {
+    fn on(store: Arc<dyn Store>) -> Self {
         Self {
             store,
             wake: Vec::new(),
+            limits: Limits::default(),
+            codec: None,
         }
     }
 
@@ -137,6 +146,19 @@ impl EngineBuilder {
     /// Default: nothing.
     pub fn wake(mut self, backend: impl Backend) -> Self {
         self.wake.push(Arc::new(backend));
+        self
+    }
+
+    /// How much a run may have open, and how large values may be. Default: [`Limits::default`].
+    pub const fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// What is done to values on their way into the database and back. Default: nothing, they are
+    /// stored as JSON.
+    pub fn codec(mut self, codec: impl Codec) -> Self {
+        self.codec = Some(Arc::new(codec));
         self
     }
 
@@ -166,9 +188,16 @@ impl Core {
 
     async fn commit_with(&self, write: Write, patience: Patience) -> Result<Outcome> {
         let answered = answered(&write);
+        let is_message = matches!(write, Write::Deliver(_) | Write::Settle(_));
         let outcome = self.committer.commit(write, patience).await?;
         if let (Some(run), Outcome::Done { .. } | Outcome::Taken { .. }) = (answered, &outcome) {
             self.wake.signal(&[Channel::run(&run)]);
+        }
+        // It may be news for a run whose local step is under way here.
+        if let (true, Outcome::Done { run, inbox_seq }) = (is_message, &outcome) {
+            for worker in self.workers() {
+                worker.tell_news(run, *inbox_seq);
+            }
         }
         Ok(outcome)
     }

@@ -98,14 +98,18 @@ mod committer;
 mod engine;
 mod fleet;
 pub mod flow;
+pub mod limits;
 #[cfg(any(test, feature = "testing"))]
 pub mod memory;
 pub mod model;
 mod signals;
 pub mod store;
 pub mod transition;
+mod values;
 pub mod wake;
 pub mod worker;
 
 pub use engine::{Engine, EngineBuilder};
+pub use limits::{Limits, VARIABLES};
 pub use signals::SIGNALS;
+pub use values::Codec;

@@ -29,6 +29,7 @@ mod activity;
 mod event;
 pub mod events;
 mod id;
+mod operation;
 mod payload;
 mod run;
 mod task;
@@ -40,6 +41,7 @@ pub use id::{
     AttemptId, BuildId, Ids, MAX_ID_BYTES, Namespace, OwnerId, Queue, RequestId, RunId, TaskId,
     TypeName, WorkflowId,
 };
+pub use operation::OpKind;
 pub use payload::{Failure, JSON, Payload};
 pub use run::{Closed, ParentClose, Receipt, Run, RunStatus, Wait};
 pub use task::{Priority, Task, TaskKind, TaskStatus};

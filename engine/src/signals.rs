@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use coord_core::signals::Detail;
 
+use crate::limits::Limit;
 use crate::model::{AttemptEnd, TaskKind};
 use crate::store::BlockedReason;
 use crate::wake;
@@ -53,6 +54,12 @@ coord_core::labels! { Found { Work => "work", Nothing => "nothing" } }
 coord_core::labels! { TurnFault {
     Panicked => "panicked", Foreign => "foreign_await", Unreadable => "unreadable",
 } }
+coord_core::labels! { Limit {
+    PendingActivities => "pending_activities", PendingChildren => "pending_children",
+    PendingTimers => "pending_timers", PendingSignals => "pending_signals",
+    PendingUpdates => "pending_updates", CommandBatch => "command_batch",
+    PayloadBytes => "payload_bytes", HistoryEvents => "history_events",
+} }
 coord_core::labels! { Follows { Retry => "retry", End => "end" } }
 coord_core::labels! { BlockedReason { Replay => "replay", Poison => "poison" } }
 coord_core::labels! { TaskKind { Workflow => "workflow", Activity => "activity" } }
@@ -82,6 +89,14 @@ pub(crate) enum Signal {
     },
     TasksRecovered {
         tasks: u64,
+    },
+    LimitNear {
+        limit: Limit,
+        about: Detail,
+    },
+    LimitExceeded {
+        limit: Limit,
+        about: Detail,
     },
     StoreFailed {
         error: Detail,
@@ -125,6 +140,12 @@ coord_core::declare! { "engine.";
     TasksRecovered { tasks } => "engine.tasks_recovered",
         "Tasks were taken back from owners that were gone, or that held them for too long.",
         Counter, Warn, Unmonitored("recovery that works; what it cannot recover is set aside as engine.run_blocked");
+    LimitNear { limit, about } => "engine.limit_near",
+        "A run comes near one of its limits.",
+        Counter, Warn, Ticket(MoreThan(20, FIFTEEN_MINUTES), Runbook("engine-limit"));
+    LimitExceeded { limit, about } => "engine.limit_exceeded",
+        "A run asked for more than a limit allows, and was refused: its workflow sees a failure.",
+        Counter, Error, Ticket(Any(FIFTEEN_MINUTES), Runbook("engine-limit"));
     StoreFailed { error } => "engine.store_failed",
         "A call of the database failed, and is tried again.",
         Counter, Error, Page(MoreThan(20, FIVE_MINUTES), Runbook("engine-store-failed"));

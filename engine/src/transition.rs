@@ -22,7 +22,7 @@ mod state;
 mod tests;
 
 pub use command::{ChildCommand, Command, ContinueCommand};
-pub use draft::{Draft, Fed, Identity, cancel_message, closing};
+pub use draft::{Draft, Fed, Identity, Strain, cancel_message, closing};
 pub use settle::{Verdict, expired, judge};
 pub(crate) use state::opens;
-pub use state::{Op, OpKind, Outcome, RunState};
+pub use state::{Op, Outcome, RunState, Tally};

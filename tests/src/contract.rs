@@ -27,7 +27,10 @@ pub const CRATES: &[(&str, &[Declaration])] = &[
 ];
 
 /// Every crate that reads the environment, with its variables.
-pub const VARIABLES: &[(&str, &[Variable])] = &[("coord-redis", coord_redis::VARIABLES)];
+pub const VARIABLES: &[(&str, &[Variable])] = &[
+    ("coord-redis", coord_redis::VARIABLES),
+    ("coord-engine", coord_engine::VARIABLES),
+];
 
 /// How the files end into which test processes write the keys they saw.
 pub(crate) const OBSERVED: &str = "keys";

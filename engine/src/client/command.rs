@@ -12,6 +12,7 @@ use crate::model::{
 };
 use crate::store::{CallerTransaction, CommandKind, Deliver, Outcome, Target, Terminate, Write};
 use crate::transition::{cancel_message, closing};
+use crate::values::encoded;
 
 /// A command to a workflow, sent when it is awaited.
 #[must_use = "nothing is sent unless it is awaited"]
@@ -24,7 +25,7 @@ pub struct CommandCall {
 
 /// What is asked of the workflow.
 pub(super) enum Command {
-    Signal(TypeName, Result<Payload, Failure>),
+    Signal(TypeName, Result<Payload>),
     Cancel(String),
     Terminate(Failure),
 }
@@ -95,12 +96,11 @@ impl CommandCall {
         };
         Ok(match &self.what {
             Command::Signal(name, value) => {
-                let refused = |failure: &Failure| Error::invalid(failure.to_string());
                 let received = events::SignalReceived {
                     name: name.clone(),
                     request: request.clone(),
                 };
-                let payload = value.clone().map_err(|failure| refused(&failure))?;
+                let payload = encoded(value)?;
                 let kind = EventKind::SignalReceived(received);
                 deliver(record(kind, Some(payload), now)?, CommandKind::Signal)
             }

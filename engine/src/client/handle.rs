@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use super::Client;
 use super::command::{Command, CommandCall, reached};
-use crate::flow::{Query, Signal, decode, encode};
-use crate::model::{Closed, Event, Failure, Record, RequestId, RunId, WorkflowId};
+use crate::flow::{Query, Signal};
+use crate::model::{Closed, Event, Failure, Payload, Record, RequestId, RunId, WorkflowId};
 use crate::store::{CommandKind, Deliver, Description, Load, Target, Write};
 use crate::wake::{Channel, Snapshot};
 
@@ -66,7 +66,8 @@ impl<O> Handle<O> {
 
     /// Sends it a signal, once it is awaited. Signals of one sender reach it in their order.
     pub fn signal<T: Serialize>(&self, signal: Signal<T>, value: &T) -> CommandCall {
-        self.command(Command::Signal(signal.name(), encode(value)))
+        let value = self.client.core.values.encode(value).map_err(Error::from);
+        self.command(Command::Signal(signal.name(), value))
     }
 
     /// Asks it to end, for `reason`, once it is awaited. It may clean up first, or refuse.
@@ -189,7 +190,7 @@ impl<O> Handle<O> {
     ) -> Result<A> {
         let described = self.describe().await?.ok_or_else(|| self.missing())?;
         let failed = |failure: Failure| Error::invalid(failure.to_string());
-        let payload = encode(input).map_err(failed)?;
+        let payload = self.client.core.values.encode(input)?;
         let run = described.run;
         let workers = self.client.core.workers();
         let Some(worker) = workers.iter().find(|worker| worker.knows(&run.name)) else {
@@ -205,7 +206,7 @@ impl<O> Handle<O> {
             ))
         };
         let answer = answered.ok_or_else(unanswered)?.map_err(failed)?;
-        decode(Some(&answer)).map_err(failed)
+        self.client.core.values.read(Some(&answer))
     }
 }
 
@@ -230,7 +231,7 @@ impl<O: DeserializeOwned> Handle<O> {
             let watch = known.take().map(|run| self.watch(run));
             let run = self.describe().await?.ok_or_else(|| self.missing())?.run;
             if let Some(result) = run.closed.and_then(result) {
-                return read(result).map(Some);
+                return self.read(result).map(Some);
             }
             known = Some(run.run.clone());
             // A run that was not watched during the look is looked at once more.
@@ -241,7 +242,7 @@ impl<O: DeserializeOwned> Handle<O> {
             tokio::select! {
                 biased;
                 closed = end => if let Some(result) = closed.ok().and_then(result) {
-                    return read(result).map(Some);
+                    return self.read(result).map(Some);
                 },
                 is_hint = snapshot.wait(until) => if !is_hint {
                     return Ok(None);
@@ -251,8 +252,17 @@ impl<O: DeserializeOwned> Handle<O> {
     }
 }
 
+impl<O: DeserializeOwned> Handle<O> {
+    fn read(&self, result: Result<Payload, Failure>) -> Result<Result<O, Failure>> {
+        match result {
+            Ok(output) => self.client.core.values.read(Some(&output)).map(Ok),
+            Err(failure) => Ok(Err(failure)),
+        }
+    }
+}
+
 /// What an end means to who waits; `None` when it goes on as another run.
-fn result(closed: Closed) -> Option<Result<crate::model::Payload, Failure>> {
+fn result(closed: Closed) -> Option<Result<Payload, Failure>> {
     match closed {
         Closed::Completed(output) => Some(Ok(output)),
         Closed::Failed(failure)
@@ -261,13 +271,4 @@ fn result(closed: Closed) -> Option<Result<crate::model::Payload, Failure>> {
         | Closed::TimedOut(failure) => Some(Err(failure)),
         Closed::ContinuedAsNew(_) => None,
     }
-}
-
-fn read<O: DeserializeOwned>(
-    result: Result<crate::model::Payload, Failure>,
-) -> Result<Result<O, Failure>> {
-    Ok(match result {
-        Ok(output) => Ok(output.read()?),
-        Err(failure) => Err(failure),
-    })
 }

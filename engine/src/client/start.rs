@@ -11,12 +11,12 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Client, Handle, Uncommitted};
-use crate::flow::encode;
 use crate::model::{
-    Due, Event, EventKind, Failure, Payload, Priority, Queue, RequestId, Timestamp, TypeName,
-    WorkflowId, events,
+    Due, Event, EventKind, Payload, Priority, Queue, RequestId, Timestamp, TypeName, WorkflowId,
+    events,
 };
 use crate::store::{CallerTransaction, OnDuplicate, Outcome, Start, Write};
+use crate::values::encoded;
 
 /// A workflow to be started when it is awaited.
 #[must_use = "nothing is started unless it is awaited"]
@@ -24,7 +24,7 @@ pub struct StartCall<O> {
     client: Client,
     name: TypeName,
     id: WorkflowId,
-    input: Result<Payload, Failure>,
+    input: Result<Payload>,
     queue: Option<Queue>,
     priority: Priority,
     on_duplicate: OnDuplicate,
@@ -50,11 +50,12 @@ impl<O> StartCall<O> {
         id: WorkflowId,
         input: &impl Serialize,
     ) -> Self {
+        let input = client.core.values.encode(input).map_err(Error::from);
         Self {
             client,
             name,
             id,
-            input: encode(input),
+            input,
             queue: None,
             priority: Priority::default(),
             on_duplicate: OnDuplicate::default(),
@@ -142,8 +143,7 @@ impl<O> StartCall<O> {
 
     /// The run that is asked for.
     pub(super) fn start(&self, now: Timestamp) -> Result<Start> {
-        let refused = |failure: Failure| Error::invalid(failure.to_string());
-        let input = self.input.clone().map_err(refused)?;
+        let input = encoded(&self.input)?;
         let queue = self.queue.as_ref().unwrap_or(&self.client.queue).clone();
         let started = events::Started {
             name: self.name.clone(),

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::Handle;
 use super::handle::PAGE;
-use crate::flow::{Update, decode, encode};
+use crate::flow::Update;
 use crate::model::{Event, EventKind, Failure, Message, RequestId, RunId, events};
 use crate::store::{CommandKind, Load};
 use crate::wake::{Channel, Snapshot};
@@ -35,7 +35,7 @@ impl<O> Handle<O> {
         request: RequestId,
         wait: Duration,
     ) -> Result<Option<Result<A, Failure>>> {
-        let payload = encode(input).map_err(|failure| Error::invalid(failure.to_string()))?;
+        let payload = self.client.core.values.encode(input)?;
         let accepted = events::UpdateAccepted {
             name: update.name(),
             request: request.clone(),
@@ -66,8 +66,10 @@ impl<O> Handle<O> {
                 .map_or(0, |(_, after)| after);
             let (after, answer) = self.look(&run.run, after, request).await?;
             if let Some(answer) = answer {
-                let answer = answer.and_then(|payload| decode(payload.as_ref()));
-                return Ok(Some(answer));
+                return Ok(Some(match answer {
+                    Ok(payload) => Ok(self.client.core.values.read(payload.as_ref())?),
+                    Err(failure) => Err(failure),
+                }));
             }
             if !run.status.is_open() {
                 let message = format!("workflow {} has ended without an answer", self.id());

@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::decode;
 use super::script::{Await, Script};
 use crate::model::{
-    Failure, ParentClose, Payload, Priority, Queue, Retry, Timeouts, TypeName, WorkflowId,
+    Failure, OpKind, ParentClose, Payload, Priority, Queue, Retry, Timeouts, TypeName, WorkflowId,
 };
-use crate::transition::{ChildCommand, Command, OpKind, Outcome};
+use crate::transition::{ChildCommand, Command, Outcome};
 
 /// An operation of the run, from its number to its outcome.
 ///
@@ -55,6 +54,10 @@ impl Operation {
         self.at.step
     }
 
+    pub(super) fn name(&self) -> Option<TypeName> {
+        self.name.clone()
+    }
+
     pub(super) const fn script(&self) -> &Script {
         &self.script
     }
@@ -69,6 +72,26 @@ impl Operation {
         if pages.issue(self.at.step, self.at.kind, self.name.as_ref()) == Some(false) {
             pages.commands.push(command(self.at.step));
         }
+    }
+
+    /// Asks for it with an input that may not fit. That it does not is a fact of the history, so that
+    /// the code goes the same way again when it would fit.
+    pub(super) fn ask_with(
+        &mut self,
+        input: Result<Payload, Failure>,
+        command: impl FnOnce(u64, TypeName, Payload) -> Command,
+    ) {
+        let (operation, name) = (self.at.kind, self.name.clone());
+        self.ask(|step| match (input, name) {
+            (Ok(input), Some(name)) => command(step, name, input),
+            (Err(failure), name) => Command::Refuse {
+                step,
+                operation,
+                name,
+                failure,
+            },
+            (Ok(_), None) => unreachable!("what takes an input has a name"),
+        });
     }
 
     /// As [`ask`](Self::ask), for one that asks for nothing until it has ended; whether the history
@@ -90,6 +113,17 @@ impl Operation {
             }
             None => Poll::Pending,
         }
+    }
+}
+
+impl Operation {
+    /// As [`poll`](Self::poll), with the value read.
+    pub(super) fn poll_value<T: DeserializeOwned>(
+        &mut self,
+        cx: &mut Polled<'_>,
+    ) -> Poll<Result<T, Failure>> {
+        let outcome = self.poll(cx);
+        outcome.map(|outcome| self.script.decode(outcome?.as_ref()))
     }
 }
 
@@ -177,19 +211,16 @@ impl<O: DeserializeOwned> ActivityCall<O> {
     }
 
     fn ask(&mut self) {
-        let (Ok(input), Some(name)) = (&self.input, self.operation.name.clone()) else {
-            return;
-        };
-        let command = |step| Command::Activity {
-            step,
-            name,
-            input: input.clone(),
-            queue: self.queue.clone(),
-            priority: self.priority,
-            retry: self.retry.clone(),
-            timeouts: self.timeouts,
-        };
-        self.operation.ask(command);
+        self.operation
+            .ask_with(self.input.clone(), |step, name, input| Command::Activity {
+                step,
+                name,
+                input,
+                queue: self.queue.clone(),
+                priority: self.priority,
+                retry: self.retry.clone(),
+                timeouts: self.timeouts,
+            });
     }
 }
 
@@ -197,13 +228,8 @@ impl<O: DeserializeOwned> Future for ActivityCall<O> {
     type Output = Result<O, Failure>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Polled<'_>) -> Poll<Self::Output> {
-        if let Err(failure) = &self.input {
-            return Poll::Ready(Err(failure.clone()));
-        }
         self.ask();
-        self.operation
-            .poll(cx)
-            .map(|outcome| decode(outcome?.as_ref()))
+        self.operation.poll_value(cx)
     }
 }
 
@@ -254,9 +280,7 @@ impl<T: DeserializeOwned> Future for SignalCall<T> {
             self.operation
                 .ask(|step| Command::AwaitSignal { step, name });
         }
-        self.operation
-            .poll(cx)
-            .map(|outcome| decode(outcome?.as_ref()))
+        self.operation.poll_value(cx)
     }
 }
 
@@ -310,15 +334,12 @@ impl<O: DeserializeOwned> ChildCall<O> {
     }
 
     fn ask(&mut self) {
-        let (Ok(input), Some(name)) = (&self.input, self.operation.name.clone()) else {
-            return;
-        };
         let script = self.operation.script.clone();
         let (ids, parent) = {
             let pages = script.lock();
             (pages.ids.clone(), pages.identity.run.clone())
         };
-        let command = |step| {
+        let command = |step, name, input| {
             let made = || WorkflowId::new(format!("{parent}:{step}")).expect("run ids are short");
             Command::Child(Box::new(ChildCommand {
                 step,
@@ -326,12 +347,12 @@ impl<O: DeserializeOwned> ChildCall<O> {
                 workflow: self.workflow.clone().unwrap_or_else(made),
                 run: ids.run(),
                 seed: rand::random(),
-                input: input.clone(),
+                input,
                 queue: self.queue.clone(),
                 on_close: self.on_close,
             }))
         };
-        self.operation.ask(command);
+        self.operation.ask_with(self.input.clone(), command);
     }
 }
 
@@ -339,12 +360,7 @@ impl<O: DeserializeOwned> Future for ChildCall<O> {
     type Output = Result<O, Failure>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Polled<'_>) -> Poll<Self::Output> {
-        if let Err(failure) = &self.input {
-            return Poll::Ready(Err(failure.clone()));
-        }
         self.ask();
-        self.operation
-            .poll(cx)
-            .map(|outcome| decode(outcome?.as_ref()))
+        self.operation.poll_value(cx)
     }
 }

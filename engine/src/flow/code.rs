@@ -1,5 +1,7 @@
 //! The code of one run, as its driver sees it.
 
+mod replay;
+
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,16 +9,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as Polled, Poll, Waker};
 
-use coord_core::Result as CoordResult;
-
 use super::context::Context;
-use super::script::{Await, Pages, Script};
+use super::script::{Await, Local, Pages, Script};
 use super::wake::Guard;
 use crate::model::{Event, EventKind, Failure, Ids, Payload, TypeName};
 use crate::transition::{Command, ContinueCommand, Identity, Outcome, RunState, opens};
+use crate::values::Values;
 
 /// A workflow function, without its types.
 pub(crate) type Function = dyn Fn(Context, Option<Payload>) -> Running + Send + Sync;
+
+/// What the code of a run makes ids and payloads with.
+pub(crate) type Means = (Arc<Ids>, Arc<Values>);
 
 /// A workflow function under way.
 pub(crate) type Running = Pin<Box<dyn Future<Output = Result<Payload, Failure>> + Send>>;
@@ -66,6 +70,8 @@ pub(crate) enum Problem {
     Foreign(String),
     /// It panicked.
     Panicked(String),
+    /// Its values cannot be read or written here.
+    Codec(String),
 }
 
 impl fmt::Display for Problem {
@@ -86,6 +92,7 @@ impl fmt::Display for Problem {
                 "the workflow waits for something that is not of its context, {place}"
             ),
             Self::Panicked(message) => write!(out, "the workflow panicked: {message}"),
+            Self::Codec(error) => write!(out, "a value cannot be read or written here: {error}"),
         }
     }
 }
@@ -94,12 +101,12 @@ impl Code {
     /// The code of a run that has seen nothing yet, not even its start.
     pub(crate) fn new(
         identity: Identity,
-        ids: Arc<Ids>,
+        (ids, values): Means,
         state: &RunState,
         function: &Function,
     ) -> Self {
         let seed = state.started().map_or(0, |started| started.seed);
-        let script = Script::new(Pages::new(identity, ids, seed));
+        let script = Script::new(Pages::new(identity, ids, seed), values);
         let guard = Arc::new(Guard::default());
         let running = function(Context::new(script.clone()), state.input().cloned());
         Self {
@@ -111,99 +118,30 @@ impl Code {
         }
     }
 
-    /// Takes the code along a history: to where it stood after the last of `events`.
-    ///
-    /// # Errors
-    /// The problem that stops it, or `Corrupt` when the events are no history.
-    pub(crate) fn replay(
-        identity: Identity,
-        ids: Arc<Ids>,
-        events: &[Event],
-        function: &Function,
-    ) -> CoordResult<Result<(Self, RunState, Progress), Problem>> {
-        let mut state = RunState::default();
-        let mut outcomes = Vec::with_capacity(events.len());
-        for event in events {
-            outcomes.push(state.apply(event)?);
-        }
-        let mut code = Self::new(identity, ids, &state, function);
-        code.expect(&state, events);
-        // A run may begin with signals that another one has handed on: before its first turn, its
-        // code has asked for nothing.
-        let is_first = |event: &Event| {
-            matches!(
-                event.kind,
-                EventKind::Started(_) | EventKind::SignalReceived(_) | EventKind::UpdateAccepted(_)
-            )
-        };
-        let has_turns = !events.iter().all(is_first);
-        let mut progress = Progress::Waits;
-        for (index, (event, outcome)) in events.iter().zip(outcomes).enumerate() {
-            if is_last(&event.kind) {
-                break;
-            }
-            if let Progress::Ended(_) = progress {
-                let expected = event.kind.name().to_owned();
-                let step = event.step.unwrap_or_default();
-                let got = "return".to_owned();
-                return Ok(Err(Problem::Diverged {
-                    step,
-                    expected,
-                    got,
-                }));
-            }
-            code.script.lock().ahead = has_turns && index + 1 < events.len();
-            code.see(event, outcome);
-            match code.poll(Waker::noop(), false) {
-                Ok(now) => progress = now,
-                Err(problem) => return Ok(Err(problem)),
-            }
-        }
-        Ok(Ok((code, state, progress)))
-    }
-
-    fn expect(&mut self, state: &RunState, events: &[Event]) {
-        let mut pages = self.script.lock();
-        pages.expect(state);
-        for event in events {
-            match (&event.kind, event.step, &event.payload) {
-                (EventKind::SideEffectRecorded(_), Some(step), Some(value)) => {
-                    pages.noted.insert(step, value.clone());
-                }
-                (EventKind::UpdateCompleted(completed), ..) => {
-                    pages.answered.insert(completed.request.clone());
-                }
-                (EventKind::UpdateRejected(rejected), ..) => {
-                    pages.answered.insert(rejected.request.clone());
-                }
-                (EventKind::VersionMarked(marked), Some(step), _) => {
-                    pages
-                        .versions
-                        .insert(marked.change.clone(), (step, marked.version));
-                }
-                _ => {}
-            }
-        }
-    }
-
     /// Shows the code the next event.
     pub(crate) fn see(&mut self, event: &Event, outcome: Option<(u64, Outcome)>) {
         let mut pages = self.script.lock();
-        pages.now = event.at;
-        if let EventKind::CancelRequested(request) = &event.kind {
-            pages.cancel.get_or_insert_with(|| request.reason.clone());
-        }
-        if let (EventKind::UpdateApplied(applied), Some(step)) = (&event.kind, event.step) {
-            pages.updates.insert(step, applied.request.clone());
+        (pages.now, pages.seen) = (event.at, event.seq);
+        let mut wakers = Vec::new();
+        match (&event.kind, event.step) {
+            (EventKind::CancelRequested(request), _) => {
+                pages.cancel.get_or_insert_with(|| request.reason.clone());
+                wakers = pages.interrupt();
+            }
+            (EventKind::ContinueAsNewSuggested(_), _) => pages.suggested = true,
+            (EventKind::UpdateApplied(applied), Some(step)) => {
+                pages.updates.insert(step, applied.request.clone());
+            }
+            (EventKind::ConditionWaitSatisfied(_), Some(step)) => pages.check_satisfied(step),
+            _ => {}
         }
         if let Some(step) = event.step.filter(|_| opens(&event.kind).is_some()) {
             pages.check_issued(step);
         }
-        let waker = outcome.and_then(|(step, outcome)| pages.resolve(step, outcome));
+        wakers.extend(outcome.and_then(|(step, outcome)| pages.resolve(step, outcome)));
         drop(pages);
-        if let Some(waker) = waker {
-            self.guard.while_fed(|| waker.wake());
-        }
+        self.guard
+            .while_fed(|| wakers.into_iter().for_each(Waker::wake));
     }
 
     /// Runs the code until it waits. `task` is woken when a local step goes on.
@@ -213,12 +151,19 @@ impl Code {
     pub(crate) fn poll(&mut self, task: &Waker, is_committed: bool) -> Result<Progress, Problem> {
         self.guard.belong_to(task);
         self.let_steps_begin(is_committed);
+        let mut has_looked = false;
         for _ in 0..MOST_SELF_WAKES {
             if self.guard.take_foreign() {
                 return Err(self.foreign());
             }
             let Some(ready) = self.poll_once()? else {
                 if self.guard.take_woken_by_itself() {
+                    has_looked = false;
+                    continue;
+                }
+                // What the code has done in this go may have made a condition true.
+                if !has_looked && self.wake_conditions() {
+                    has_looked = true;
                     continue;
                 }
                 return self.stands();
@@ -229,13 +174,23 @@ impl Code {
         Err(self.foreign())
     }
 
+    fn wake_conditions(&self) -> bool {
+        let pages = self.script.lock();
+        let wakers = pages.wakers(pages.conditions.iter().copied());
+        drop(pages);
+        let are_any = !wakers.is_empty();
+        self.guard
+            .while_fed(|| wakers.into_iter().for_each(Waker::wake));
+        are_any
+    }
+
     fn let_steps_begin(&self, is_committed: bool) {
         let mut pages = self.script.lock();
         pages.is_committed = is_committed;
-        if !is_committed || pages.waiting_steps == 0 {
+        if !is_committed {
             return;
         }
-        let wakers = pages.waiting();
+        let wakers = pages.wakers(pages.locals_that(Local::Waits));
         drop(pages);
         self.guard
             .while_fed(|| wakers.into_iter().for_each(Waker::wake));
@@ -261,9 +216,9 @@ impl Code {
 
     fn stands(&self) -> Result<Progress, Problem> {
         let pages = self.script.lock();
-        let progress = if pages.working_steps > 0 {
+        let progress = if pages.locals_that(Local::Works).next().is_some() {
             Progress::Works
-        } else if pages.waiting_steps > 0 {
+        } else if pages.locals_that(Local::Waits).next().is_some() {
             Progress::WantsCommit
         } else {
             Progress::Waits
@@ -303,6 +258,12 @@ impl Code {
         std::mem::take(&mut self.script.lock().commands)
     }
 
+    /// The end of a local step, of one at a time: it is to be the last event of its commit, so that
+    /// nothing in the history lies between it and what the code makes of it.
+    pub(crate) fn take_step_end(&mut self) -> Option<Command> {
+        self.script.lock().ended_steps.pop_front()
+    }
+
     /// What the code says to `query`; `None` when it does not know it.
     pub(crate) fn answer(
         &self,
@@ -328,6 +289,15 @@ impl Drop for Code {
 }
 
 impl Ending {
+    /// The kind of event that it leads to; a failure may be the end that was asked for.
+    const fn event_name(&self) -> &'static str {
+        match self {
+            Self::Output(_) => "Completed",
+            Self::Failure(_) => "Failed",
+            Self::Continues(_) => "ContinuedAsNew",
+        }
+    }
+
     /// The command that makes it the end of the run.
     pub(crate) fn command(self, ids: &Ids) -> Command {
         match self {
@@ -340,18 +310,6 @@ impl Ending {
             })),
         }
     }
-}
-
-fn is_last(kind: &EventKind) -> bool {
-    matches!(
-        kind,
-        EventKind::Completed(_)
-            | EventKind::Failed(_)
-            | EventKind::Cancelled(_)
-            | EventKind::Terminated(_)
-            | EventKind::TimedOut(_)
-            | EventKind::ContinuedAsNew(_)
-    )
 }
 
 /// What a panic said.

@@ -35,7 +35,10 @@ pub async fn join<A: Future, B: Future>(first: A, second: B) -> (A::Output, B::O
 ///
 /// # Cancel safety
 /// Dropping it drops them all, and with them what they wait for.
-pub async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+pub fn join_all<F: Future>(
+    futures: impl IntoIterator<Item = F>,
+) -> impl Future<Output = Vec<F::Output>> {
+    // Now, and not at the first poll: the operations get their numbers where this is called.
     let mut held: Vec<_> = futures.into_iter().map(Held::new).collect();
     std::future::poll_fn(move |cx| {
         let mut are_done = true;
@@ -47,7 +50,6 @@ pub async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F:
         }
         Poll::Pending
     })
-    .await
 }
 
 /// The first of two that ends; the other is dropped, and with it what it waits for. When both have
@@ -64,6 +66,25 @@ pub async fn select<A: Future, B: Future>(first: A, second: B) -> Either<A::Outp
         second.as_mut().poll(cx).map(Either::Right)
     })
     .await
+}
+
+/// The first of many that ends, and its place among them; the others are dropped, and with them what
+/// they wait for. When several have ended, the first of them counts. Of none it waits for ever.
+///
+/// # Cancel safety
+/// Dropping it drops them all.
+pub fn select_all<F: Future>(
+    futures: impl IntoIterator<Item = F>,
+) -> impl Future<Output = (usize, F::Output)> {
+    let mut held: Vec<_> = futures.into_iter().map(Box::pin).collect();
+    std::future::poll_fn(move |cx| {
+        for (place, future) in held.iter_mut().enumerate() {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready((place, output));
+            }
+        }
+        Poll::Pending
+    })
 }
 
 /// A future, then its output.

@@ -1,20 +1,23 @@
 //! What a workflow may ask for.
 
 use std::marker::PhantomData;
+use std::ops::RangeInclusive;
 use std::panic::Location;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::call::{ActivityCall, ChildCall, Operation, SignalCall, SleepCall};
+use super::condition::ConditionCall;
 use super::names::{Activity, Query, Signal, Update, Workflow};
+use super::saga::Saga;
 use super::script::Script;
 use super::step::StepCall;
 use super::update::Updates;
-use super::{decode, encode};
-use crate::model::{Failure, RunId, Timestamp, TypeName, WorkflowId};
-use crate::transition::{Command, OpKind};
+use crate::model::{Failure, OpKind, Payload, RunId, Timestamp, TypeName, WorkflowId};
+use crate::transition::Command;
 
 /// The only way out of a workflow: everything that it asks for, waits for or takes from outside.
 ///
@@ -22,7 +25,7 @@ use crate::transition::{Command, OpKind};
 /// may then be polled in any order.
 ///
 /// A request to cancel ends every operation that is open at that point with a [`Failure`] of the
-/// sort [`Failure::CANCELLED`]; a local step under way runs to its end. Operations made afterwards
+/// sort [`Failure::CANCELLED`], a local step under way at its next await. Operations made afterwards
 /// go on as always, so that a workflow can clean up; when it then returns that failure, the run is
 /// cancelled.
 #[derive(Clone)]
@@ -33,6 +36,17 @@ pub struct Context {
 impl Context {
     pub(super) fn new(script: Script) -> Self {
         Self { script }
+    }
+
+    pub(crate) fn encode(&self, value: &impl Serialize) -> Result<Payload, Failure> {
+        self.script.encode(value)
+    }
+
+    pub(crate) fn decode<T: DeserializeOwned>(
+        &self,
+        payload: Option<&Payload>,
+    ) -> Result<T, Failure> {
+        self.script.decode(payload)
     }
 
     #[track_caller]
@@ -48,7 +62,7 @@ impl Context {
         input: &I,
     ) -> ActivityCall<O> {
         let operation = self.operation(OpKind::Activity, Some(activity.name()));
-        ActivityCall::new(operation, encode(input))
+        ActivityCall::new(operation, self.encode(input))
     }
 
     /// Work that this process does under the lease of the run; see [`StepCall`].
@@ -76,6 +90,47 @@ impl Context {
         SleepCall::new(self.operation(OpKind::Timer, None), delay)
     }
 
+    /// Waits until `condition` holds of the state that the code shares with it. `name` is what
+    /// messages call it.
+    ///
+    /// The condition is looked at after everything that happens to the workflow, so something else
+    /// must go on meanwhile: a signal received in a [`join`](super::join()) or
+    /// [`select`](super::select()) with it. It changes nothing, and asks nothing of the context.
+    ///
+    /// ```
+    /// # use std::sync::{Arc, atomic::{AtomicU32, Ordering}};
+    /// # use std::time::Duration;
+    /// # use coord_engine::{flow::{Context, Either, Signal, select}, model::Failure};
+    /// const DELIVERED: Signal<u32> = Signal::new("delivered");
+    ///
+    /// async fn order(ctx: Context, wanted: u32) -> Result<(), Failure> {
+    ///     let stock = Arc::new(AtomicU32::new(0));
+    ///     let deliveries = async {
+    ///         loop {
+    ///             let count = ctx.signal(DELIVERED).recv().await?;
+    ///             stock.fetch_add(count, Ordering::Relaxed);
+    ///         }
+    ///     };
+    ///     let enough = ctx.wait_until("enough in stock", || stock.load(Ordering::Relaxed) >= wanted);
+    ///     match select(enough.within(Duration::from_secs(3600)), deliveries).await {
+    ///         Either::Left(waited) | Either::Right(waited) => waited,
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    /// When the name is none: empty, longer than 255 bytes, or with control characters.
+    #[track_caller]
+    pub fn wait_until<F: Fn() -> bool>(&self, name: &str, condition: F) -> ConditionCall<F> {
+        let operation = self.operation(OpKind::Condition, Some(valid(name)));
+        ConditionCall::new(operation, condition)
+    }
+
+    /// What is to be undone when a later part fails; see [`Saga`].
+    pub fn saga(&self) -> Saga {
+        Saga::new(self.clone())
+    }
+
     /// The signals of a name.
     pub fn signal<T: DeserializeOwned>(&self, signal: Signal<T>) -> Signals<T> {
         Signals {
@@ -101,7 +156,7 @@ impl Context {
         input: &I,
     ) -> ChildCall<O> {
         let operation = self.operation(OpKind::Child, Some(workflow.name()));
-        ChildCall::new(operation, encode(input))
+        ChildCall::new(operation, self.encode(input))
     }
 
     /// A value from outside, taken once: when the code runs again it is the same.
@@ -119,35 +174,45 @@ impl Context {
         value: impl FnOnce() -> T,
     ) -> Result<T, Failure> {
         let name = valid(name);
-        let (step, known) = {
+        let (step, known, refused) = {
             let mut pages = self.script.lock();
             let step = pages.take_step();
             pages.issue(step, OpKind::SideEffect, Some(&name));
-            (step, pages.noted.get(&step).cloned())
+            let known = pages.noted.get(&step).cloned();
+            (step, known, pages.refused.get(&step).cloned())
         };
+        if let Some(refused) = refused {
+            return Err(refused);
+        }
         if let Some(known) = known {
-            return decode(Some(&known));
+            return self.decode(Some(&known));
         }
         let value = value();
-        let payload = encode(&value)?;
-        let command = Command::SideEffect {
-            step,
-            name,
-            value: payload,
+        let encoded = self.encode(&value);
+        let command = match encoded.clone() {
+            Ok(value) => Command::SideEffect { step, name, value },
+            Err(failure) => Command::Refuse {
+                step,
+                operation: OpKind::SideEffect,
+                name: Some(name),
+                failure,
+            },
         };
         self.script.lock().commands.push(command);
-        Ok(value)
+        encoded.map(|_| value)
     }
 
-    /// Which way to take through code that has changed: `newest` for a run that comes here for the
-    /// first time, and 0 for one that came by before `change` existed. A run keeps its way.
+    /// Which way to take through code that has changed: the newest that the code `knows` for a run
+    /// that comes here for the first time, and 0 for one that came by before `change` existed. A run
+    /// keeps its way; one whose way the code no longer knows is set aside like any other that its
+    /// code does not follow.
     ///
     /// ```
     /// # use coord_engine::{flow::Context, model::Failure};
     /// # async fn old(_: &Context) -> Result<u32, Failure> { Ok(1) }
     /// # async fn new(_: &Context) -> Result<u32, Failure> { Ok(2) }
     /// async fn order(ctx: Context, _: ()) -> Result<u32, Failure> {
-    ///     match ctx.version("charge before shipping", 1) {
+    ///     match ctx.version("charge before shipping", 0..=1) {
     ///         0 => old(&ctx).await,
     ///         _ => new(&ctx).await,
     ///     }
@@ -156,11 +221,12 @@ impl Context {
     ///
     /// # Panics
     /// When the name is none: empty, longer than 255 bytes, or with control characters.
-    pub fn version(&self, change: &str, newest: u32) -> u32 {
+    pub fn version(&self, change: &str, knows: RangeInclusive<u32>) -> u32 {
         let change = valid(change);
         let mut pages = self.script.lock();
         let step = pages.peek_step();
-        match pages.versions.get(&change).copied() {
+        let newest = *knows.end();
+        let version = match pages.versions.get(&change).copied() {
             Some((noted, version)) => {
                 if noted == step {
                     pages.take_step();
@@ -168,19 +234,29 @@ impl Context {
                 }
                 version
             }
-            None if pages.ahead => 0,
+            None if pages.ahead => {
+                // Once and for all, also where it comes by again later.
+                pages.versions.insert(change.clone(), (0, 0));
+                0
+            }
             None => {
                 pages.take_step();
                 pages.issue(step, OpKind::Version, Some(&change));
                 pages.versions.insert(change.clone(), (step, newest));
                 pages.commands.push(Command::Version {
                     step,
-                    change,
+                    change: change.clone(),
                     version: newest,
                 });
                 newest
             }
+        };
+        if !knows.contains(&version) {
+            let (oldest, marker) = (knows.start(), OpKind::Version.as_str());
+            let expected = format!("{marker} `{change}` {version}");
+            pages.diverge(step, expected, format!("{oldest} to {newest} of it"));
         }
+        version
     }
 
     /// The instant of the event that brought the code here: the same whenever the code runs.
@@ -217,13 +293,20 @@ impl Context {
     /// Signals that nobody has received yet reach the new run, in their order. Children that are
     /// open stay with the old one, and end by their policy.
     pub fn continue_as_new(&self, input: &impl Serialize) -> Failure {
-        match encode(input) {
+        match self.encode(input) {
             Ok(payload) => {
                 self.script.lock().continue_with = Some(payload);
                 Failure::new("the workflow continues as new")
             }
             Err(failure) => failure,
         }
+    }
+
+    /// Whether the history has become so long that this run should
+    /// [continue as new](Self::continue_as_new) when it suits it. The [limits](crate::Limits) say
+    /// when; that it has is an event of the history, which the code sees once it waits for something.
+    pub fn should_continue_as_new(&self) -> bool {
+        self.script.lock().suggested
     }
 
     /// Answers `query` from here on with what `answer` says. It sees the state that the code shares
@@ -233,7 +316,8 @@ impl Context {
         I: DeserializeOwned,
         O: Serialize,
     {
-        let answer = move |input: Option<&_>| encode(&answer(decode(input)?));
+        let values = Arc::clone(self.script.values());
+        let answer = move |input: Option<&_>| Ok(values.encode(&answer(values.decode(input)?))?);
         self.script
             .lock()
             .answers

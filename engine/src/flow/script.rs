@@ -1,26 +1,69 @@
 //! What the code of a run and its driver share.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+use coord_core::signals::Detail;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use super::code::Problem;
-use crate::model::{Failure, Ids, Payload, RequestId, Timestamp, TypeName};
-use crate::transition::{Command, Identity, OpKind, Outcome, RunState};
+use crate::model::{Failure, Ids, OpKind, Payload, RequestId, Timestamp, TypeName};
+use crate::transition::{Command, Identity, Outcome, RunState};
+use crate::values::{Unfit, Values};
 
 /// The handle of both sides.
 #[derive(Clone)]
-pub(super) struct Script(Arc<Mutex<Pages>>);
+pub(super) struct Script {
+    pages: Arc<Mutex<Pages>>,
+    values: Arc<Values>,
+}
 
 impl Script {
-    pub(super) fn new(pages: Pages) -> Self {
-        Self(Arc::new(Mutex::new(pages)))
+    pub(super) fn new(pages: Pages, values: Arc<Values>) -> Self {
+        Self {
+            pages: Arc::new(Mutex::new(pages)),
+            values,
+        }
+    }
+
+    /// `value` as it is stored. When the codec fails, that is a problem of this turn and no news for
+    /// the code, which could go another way the next time.
+    pub(super) fn encode(&self, value: &impl Serialize) -> Result<Payload, Failure> {
+        self.values.encode(value).map_err(|unfit| self.told(unfit))
+    }
+
+    /// The value of a payload; one of `()` may be missing. As [`encode`](Self::encode) otherwise.
+    pub(super) fn decode<T: DeserializeOwned>(
+        &self,
+        payload: Option<&Payload>,
+    ) -> Result<T, Failure> {
+        self.values
+            .decode(payload)
+            .map_err(|unfit| self.told(unfit))
+    }
+
+    pub(super) const fn values(&self) -> &Arc<Values> {
+        &self.values
+    }
+
+    fn told(&self, unfit: Unfit) -> Failure {
+        match unfit {
+            Unfit::Value(failure) => failure,
+            Unfit::Codec(error) => {
+                let said = Detail::error(&error).to_string();
+                let problem = Problem::Codec(said.clone());
+                self.lock().problem.get_or_insert(problem);
+                Failure::new(said)
+            }
+        }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Pages> {
         // No code of the user runs under it.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -43,6 +86,10 @@ pub(super) struct Pages {
     expected: BTreeMap<u64, (OpKind, Option<TypeName>)>,
     /// Values from outside that the history has.
     pub(super) noted: BTreeMap<u64, Payload>,
+    /// Operations that the history has as refused.
+    pub(super) refused: BTreeMap<u64, Failure>,
+    /// Waits for conditions whose end the history has.
+    pub(super) concluded: BTreeSet<u64>,
     /// Which update each wait for one got.
     pub(super) updates: BTreeMap<u64, RequestId>,
     /// Updates whose answer the history has.
@@ -60,15 +107,34 @@ pub(super) struct Pages {
     pub(super) ahead: bool,
     /// Whether all that was decided so far is committed, so that a local step may begin.
     pub(super) is_committed: bool,
-    /// Local steps that wait for that.
-    pub(super) waiting_steps: usize,
-    /// Local steps under way.
-    pub(super) working_steps: usize,
+    /// Local steps that have not ended.
+    pub(super) locals: BTreeMap<u64, Local>,
+    /// The ends of local steps, to become events one at a time.
+    pub(super) ended_steps: VecDeque<Command>,
+    /// Conditions that are waited for and did not hold when they were last looked at.
+    pub(super) conditions: BTreeSet<u64>,
+    /// Conditions that the code has found to hold.
+    pub(super) satisfied: BTreeSet<u64>,
+    /// Whether the history has become long.
+    pub(super) suggested: bool,
+    /// How many events the code has seen.
+    pub(super) seen: u64,
     pub(super) problem: Option<Problem>,
     /// Whether the code is being put away: its futures then drop without a word.
     pub(super) detached: bool,
     pub(super) last_await: Option<Await>,
     pub(super) answers: BTreeMap<TypeName, Answer>,
+}
+
+/// Where a local step stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Local {
+    /// It waits until all before it is committed.
+    Waits,
+    /// It is under way.
+    Works,
+    /// The run was asked to end before it had.
+    Interrupted,
 }
 
 /// Where an operation waits for its outcome.
@@ -86,6 +152,8 @@ impl Pages {
             next_step: 1,
             expected: BTreeMap::new(),
             noted: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            concluded: BTreeSet::new(),
             updates: BTreeMap::new(),
             answered: BTreeSet::new(),
             versions: BTreeMap::new(),
@@ -98,8 +166,12 @@ impl Pages {
             continue_with: None,
             ahead: false,
             is_committed: false,
-            waiting_steps: 0,
-            working_steps: 0,
+            locals: BTreeMap::new(),
+            ended_steps: VecDeque::new(),
+            conditions: BTreeSet::new(),
+            satisfied: BTreeSet::new(),
+            suggested: false,
+            seen: 0,
             problem: None,
             detached: false,
             last_await: None,
@@ -185,12 +257,61 @@ impl Pages {
         slot.waker.take()
     }
 
-    /// The wakers of all who wait, to be polled again.
-    pub(super) fn waiting(&mut self) -> Vec<Waker> {
-        self.slots
-            .values_mut()
-            .filter_map(|slot| slot.waker.take())
-            .collect()
+    /// The wakers of those operations, to be polled again.
+    pub(super) fn wakers(&self, steps: impl IntoIterator<Item = u64>) -> Vec<Waker> {
+        let slots = steps.into_iter().filter_map(|step| self.slots.get(&step));
+        slots.filter_map(|slot| slot.waker.clone()).collect()
+    }
+
+    /// The local steps that stand so.
+    pub(super) fn locals_that(&self, stand: Local) -> impl Iterator<Item = u64> {
+        let locals = self
+            .locals
+            .iter()
+            .filter(move |(_, local)| **local == stand);
+        locals.map(|(step, _)| *step)
+    }
+
+    /// The run was asked to end: its local steps end where they stand. Their wakers.
+    pub(super) fn interrupt(&mut self) -> Vec<Waker> {
+        for local in self.locals.values_mut() {
+            *local = Local::Interrupted;
+        }
+        self.wakers(self.locals.keys().copied())
+    }
+
+    /// The failure of local step `step`, if it was interrupted.
+    pub(super) fn interruption(&self, step: u64) -> Option<Failure> {
+        let local = self.locals.get(&step)?;
+        let reason = self.cancel.clone()?;
+        (*local == Local::Interrupted).then(|| Failure::new(reason).of_kind(Failure::CANCELLED))
+    }
+
+    /// The condition that operation `step` waits for holds.
+    pub(super) fn satisfy(&mut self, step: u64) {
+        self.conditions.remove(&step);
+        self.satisfied.insert(step);
+        if self.concluded.contains(&step) {
+            return;
+        }
+        if self.ahead && self.expected.contains_key(&step) {
+            let condition = said(self.expected.get(&step));
+            return self.diverge(
+                step,
+                format!("{condition} still open"),
+                "that it holds".into(),
+            );
+        }
+        self.commands.push(Command::Satisfy { step });
+    }
+
+    /// The history says that the condition of operation `step` holds here.
+    pub(super) fn check_satisfied(&mut self, step: u64) {
+        if !self.satisfied.contains(&step) {
+            let condition = said(self.expected.get(&step));
+            let got = "that it does not hold yet".to_owned();
+            self.diverge(step, format!("{condition} satisfied"), got);
+        }
     }
 
     /// Whether anybody waits for an operation.

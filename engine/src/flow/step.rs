@@ -11,13 +11,17 @@ use serde::de::DeserializeOwned;
 
 use super::call::Operation;
 use super::code::panic_message;
+use super::script::{Local, Pages};
 use super::wake::StepWaker;
-use super::{decode, encode};
+use crate::limits::{Limit, Limits};
 use crate::model::{Failure, Payload, TypeName};
 use crate::transition::Command;
 
 /// Work that is done by this process under the lease of the run, and whose result is committed
 /// before the workflow sees it.
+///
+/// A request to end the run ends it where it stands, at its next await: its work is dropped, and it
+/// fails as [`Failure::CANCELLED`]. Work that occupies the thread is not interrupted.
 ///
 /// It begins only when everything that the workflow decided before is committed. A process that
 /// dies in between does it again: the work runs at least once, its result is kept once. The work
@@ -65,18 +69,24 @@ where
                 if self.operation.ask_silently() {
                     return false;
                 }
-                script.lock().waiting_steps += 1;
+                let mut pages = script.lock();
+                pages.locals.insert(self.operation.step(), Local::Waits);
+                drop(pages);
                 self.stage = Stage::Waiting(work);
                 true
             }
             Stage::Waiting(work) => {
                 let mut pages = script.lock();
+                if let Some(failure) = self.refusal(&pages) {
+                    drop(pages);
+                    self.end(Err(failure));
+                    return false;
+                }
                 if !pages.is_committed || !pages.commands.is_empty() {
                     self.stage = Stage::Waiting(work);
                     return false;
                 }
-                pages.waiting_steps -= 1;
-                pages.working_steps += 1;
+                pages.locals.insert(self.operation.step(), Local::Works);
                 drop(pages);
                 match catch_unwind(AssertUnwindSafe(work)) {
                     Ok(work) => self.stage = Stage::Working(Box::pin(work)),
@@ -85,13 +95,19 @@ where
                 true
             }
             Stage::Working(mut work) => {
+                let interruption = script.lock().interruption(self.operation.step());
+                if let Some(failure) = interruption {
+                    drop(work);
+                    self.end(Err(failure));
+                    return false;
+                }
                 let waker = Waker::from(Arc::new(StepWaker(cx.waker().clone())));
                 let mut own = Polled::from_waker(&waker);
                 match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(&mut own))) {
                     Ok(Poll::Pending) => self.stage = Stage::Working(work),
                     Ok(Poll::Ready(result)) => {
                         let result = result.map_err(Into::into);
-                        self.end(result.and_then(|value| encode(&value)));
+                        self.end(result.and_then(|value| script.encode(&value)));
                     }
                     Err(panic) => self.end(Err(panicked(&*panic))),
                 }
@@ -101,10 +117,21 @@ where
         }
     }
 
+    /// Why the step must not begin.
+    fn refusal(&self, pages: &Pages) -> Option<Failure> {
+        let most = self.operation.script().values().limits().history_events;
+        let seen = usize::try_from(pages.seen).unwrap_or(usize::MAX);
+        if Limits::is_exceeded(most, seen) {
+            let message = format!("more than {most} {}", Limit::HistoryEvents.what());
+            return Some(Failure::new(message).of_kind(Failure::LIMIT_EXCEEDED));
+        }
+        pages.interruption(self.operation.step())
+    }
+
     fn end(&mut self, result: Result<Payload, Failure>) {
         let mut pages = self.operation.script().lock();
-        pages.working_steps -= 1;
-        pages.commands.push(Command::StepEnded {
+        pages.locals.remove(&self.operation.step());
+        pages.ended_steps.push_back(Command::StepEnded {
             step: self.operation.step(),
             name: self.name.clone(),
             result,
@@ -130,19 +157,17 @@ where
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Polled<'_>) -> Poll<Self::Output> {
         while self.advance(cx) {}
-        self.operation
-            .poll(cx)
-            .map(|outcome| decode(outcome?.as_ref()))
+        self.operation.poll_value(cx)
     }
 }
 
 impl<F, W, T> Drop for StepCall<F, W, T> {
     fn drop(&mut self) {
+        let own = self.operation.step();
         let mut pages = self.operation.script().lock();
-        match self.stage {
-            Stage::Waiting(_) => pages.waiting_steps -= 1,
-            Stage::Working(_) => pages.working_steps -= 1,
-            Stage::New(_) | Stage::Ended => {}
-        }
+        pages.locals.remove(&own);
+        let is_other =
+            |end: &Command| !matches!(end, Command::StepEnded { step, .. } if *step == own);
+        pages.ended_steps.retain(is_other);
     }
 }

@@ -7,11 +7,11 @@ use std::task::{Context as Polled, Poll};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::Context;
 use super::call::Operation;
 use super::script::Script;
-use super::{Context, decode, encode};
-use crate::model::{Failure, RequestId, TypeName};
-use crate::transition::{Command, OpKind};
+use crate::model::{Failure, OpKind, RequestId, TypeName};
+use crate::transition::Command;
 
 /// The updates of one name, in the order in which they were sent.
 pub struct Updates<I, O> {
@@ -57,8 +57,7 @@ impl<I: DeserializeOwned, O: Serialize> Future for UpdateCall<I, O> {
         let name = self.name.clone();
         self.operation
             .ask(|step| Command::AwaitUpdate { step, name });
-        let outcome = std::task::ready!(self.operation.poll(cx));
-        let input = decode(outcome?.as_ref())?;
+        let input = std::task::ready!(self.operation.poll_value(cx))?;
         let script = self.operation.script().clone();
         let request = script.lock().updates.remove(&self.operation.step());
         let missing = || Failure::new("an update without its request").non_retryable();
@@ -90,7 +89,7 @@ impl<I, O: Serialize> Request<I, O> {
 
     /// Answers it, and gives back what it carried.
     pub fn complete(self, output: &O) -> I {
-        let result = encode(output);
+        let result = self.script.encode(output);
         self.answer(result)
     }
 

@@ -236,6 +236,14 @@ kinds! {
     UpdateApplied(UpdateApplied),
     /// The run no longer waits for it.
     UpdateWaitCancelled(Nothing),
+    /// The run waits until a condition of its own state holds.
+    ConditionWaitOpened(ConditionWaitOpened),
+    /// The condition holds.
+    ConditionWaitSatisfied(Nothing),
+    /// It did not hold in time.
+    ConditionWaitTimedOut(Nothing),
+    /// The run no longer waits for it.
+    ConditionWaitCancelled(Nothing),
     /// The run answered an update.
     UpdateCompleted(UpdateCompleted),
     /// The run refused an update.
@@ -254,6 +262,10 @@ kinds! {
     ChildCancelled(Failed),
     /// Somebody ended it.
     ChildTerminated(Failed),
+    /// An operation was not begun.
+    OperationRefused(OperationRefused),
+    /// The run should continue as new.
+    ContinueAsNewSuggested(ContinueAsNewSuggested),
     /// Somebody asked the run to end.
     CancelRequested(CancelRequested),
 }

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::time::span;
 use super::{
-    AttemptId, BuildId, Expired, Failure, ParentClose, ParentLink, Priority, Queue, RequestId,
-    Retry, RunId, Timeouts, Timestamp, TypeName, WorkflowId,
+    AttemptId, BuildId, Expired, Failure, OpKind, ParentClose, ParentLink, Priority, Queue,
+    RequestId, Retry, RunId, Timeouts, Timestamp, TypeName, WorkflowId,
 };
 
 /// The run began; the value is its input.
@@ -180,6 +180,54 @@ pub struct UpdateApplied {
     pub received: u64,
     /// The sender's id for it.
     pub request: RequestId,
+}
+
+/// The run waits until a condition of its own state holds.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ConditionWaitOpened {
+    /// What its author calls it.
+    pub name: TypeName,
+    /// Until when it waits at most: fixed here, whatever happens until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Timestamp>,
+    /// The span that was asked for.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "span::option"
+    )]
+    pub timeout: Option<Duration>,
+}
+
+/// An operation was not begun: it would exceed a limit, or its input does not fit.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct OperationRefused {
+    /// What was asked for.
+    pub operation: OpKind,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<TypeName>,
+    /// Why.
+    pub failure: Failure,
+}
+
+/// The history has become long: the run should continue as new.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ContinueAsNewSuggested {
+    /// By which measure.
+    pub measure: Measure,
+}
+
+/// How the size of a history is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Its events.
+    Events,
+    /// The bytes of its values.
+    Bytes,
+    /// The activities and children that are open.
+    FanOut,
 }
 
 /// The run answered an update; the value is the answer.

@@ -94,6 +94,12 @@ impl Failure {
     pub const TIMED_OUT: &'static str = "timed_out";
     /// The sort of what somebody ended.
     pub const TERMINATED: &'static str = "terminated";
+    /// The sort of what exceeds one of the [limits](crate::Limits).
+    pub const LIMIT_EXCEEDED: &'static str = "limit_exceeded";
+    /// The sort of a value that is too large to be stored.
+    pub const PAYLOAD_TOO_LARGE: &'static str = "payload_too_large";
+    /// The sort of what failed and could not be undone.
+    pub const NOT_UNDONE: &'static str = "not_undone";
     /// The sort of what panicked.
     pub const PANICKED: &'static str = "panicked";
 

@@ -72,9 +72,23 @@ pub enum Wait {
     Signal,
     /// A child workflow.
     Child,
+    /// A condition of its own state.
+    Condition,
 }
 
 impl Wait {
+    /// The wait whose word is `text`.
+    pub fn from_word(text: &str) -> Option<Self> {
+        const ALL: [Wait; 5] = [
+            Wait::Activity,
+            Wait::Timer,
+            Wait::Signal,
+            Wait::Child,
+            Wait::Condition,
+        ];
+        ALL.into_iter().find(|wait| wait.as_str() == text)
+    }
+
     /// As stored and as shown.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -82,6 +96,7 @@ impl Wait {
             Self::Timer => "timer",
             Self::Signal => "signal",
             Self::Child => "child",
+            Self::Condition => "condition",
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::model::{
-    Failure, ParentClose, Payload, Priority, Queue, RequestId, Retry, RunId, Timeouts, TypeName,
-    WorkflowId,
+    Failure, OpKind, ParentClose, Payload, Priority, Queue, RequestId, Retry, RunId, Timeouts,
+    TypeName, WorkflowId,
 };
 
 /// One thing that the code of a run asks for.
@@ -47,6 +47,31 @@ pub enum Command {
         step: u64,
         /// The name of the update.
         name: TypeName,
+    },
+    /// A wait for a condition of the code's own state.
+    AwaitCondition {
+        /// Its operation.
+        step: u64,
+        /// What its author calls it.
+        name: TypeName,
+        /// How long it waits at most, from now.
+        timeout: Option<Duration>,
+    },
+    /// A condition holds.
+    Satisfy {
+        /// The wait for it.
+        step: u64,
+    },
+    /// An operation that cannot be begun.
+    Refuse {
+        /// Its operation.
+        step: u64,
+        /// Its sort.
+        operation: OpKind,
+        /// Its name.
+        name: Option<TypeName>,
+        /// Why.
+        failure: Failure,
     },
     /// The answer to an update.
     Answer {
@@ -95,6 +120,23 @@ pub enum Command {
     Fail(Failure),
     /// The run goes on as another.
     Continue(Box<ContinueCommand>),
+}
+
+impl Command {
+    /// The operation that it would begin, if it begins one that can be refused.
+    pub(super) fn begins(&self) -> Option<(u64, OpKind, Option<TypeName>)> {
+        Some(match self {
+            Self::Activity { step, name, .. } => (*step, OpKind::Activity, Some(name.clone())),
+            Self::Timer { step, .. } => (*step, OpKind::Timer, None),
+            Self::AwaitSignal { step, name } => (*step, OpKind::Signal, Some(name.clone())),
+            Self::AwaitUpdate { step, name } => (*step, OpKind::Update, Some(name.clone())),
+            Self::AwaitCondition { step, name, .. } => {
+                (*step, OpKind::Condition, Some(name.clone()))
+            }
+            Self::Child(child) => (child.step, OpKind::Child, Some(child.name.clone())),
+            _ => return None,
+        })
+    }
 }
 
 /// A child to start.

@@ -1,21 +1,25 @@
 //! A turn in the making.
 
 mod begin;
+mod bounds;
 mod commit;
 mod end;
+mod give_up;
+mod news;
 
 use std::collections::VecDeque;
 
 use coord_core::{Error, Result};
 
 use super::command::Command;
-use super::state::{OpKind, Outcome, RunState};
+use super::state::{Outcome, RunState};
+use crate::limits::{Limit, Limits};
 use crate::model::{
-    Closed, Event, EventKind, Failure, Message, Namespace, Payload, RequestId, RunId, Timestamp,
-    WorkflowId, events,
+    Closed, Event, EventKind, Namespace, OpKind, Payload, RunId, Timestamp, WorkflowId, events,
 };
-use crate::store::{Closing, CommandKind, Deliver, NewActivity, Start, Target};
+use crate::store::{Closing, Deliver, NewActivity, Start};
 
+pub use bounds::Strain;
 pub use end::{cancel_message, closing};
 
 /// Which run a draft is of.
@@ -49,6 +53,10 @@ pub struct Draft {
     drained_before: u64,
     pending: Pending,
     feed: VecDeque<Fed>,
+    limits: Limits,
+    /// How much the code has asked for in one go.
+    batch: usize,
+    strains: Vec<Strain>,
 }
 
 /// What is to be committed.
@@ -64,7 +72,7 @@ struct Pending {
 
 impl Draft {
     /// Nothing decided yet, at `state`, with the messages up to place `drained` taken.
-    pub fn new(identity: Identity, state: RunState, drained: u64) -> Self {
+    pub fn new(identity: Identity, state: RunState, drained: u64, limits: Limits) -> Self {
         Self {
             identity,
             now: state.at(),
@@ -73,6 +81,9 @@ impl Draft {
             drained_before: drained,
             pending: Pending::default(),
             feed: VecDeque::new(),
+            limits,
+            batch: 0,
+            strains: Vec::new(),
         }
     }
 
@@ -141,93 +152,6 @@ impl Draft {
             && self.drained == self.drained_before
     }
 
-    /// Takes the message at `place` of the inbox; one that the run no longer wants is dropped.
-    ///
-    /// # Errors
-    /// `Corrupt` when the history is none.
-    pub fn take(&mut self, place: u64, message: Message) -> Result<()> {
-        if place <= self.drained {
-            return Ok(());
-        }
-        self.drained = place;
-        self.hear(message)
-    }
-
-    /// Takes a message that never was in the inbox: the result of an activity that ends along with
-    /// this turn.
-    ///
-    /// # Errors
-    /// `Corrupt` when the history is none.
-    pub fn hear(&mut self, message: Message) -> Result<()> {
-        if self.state.is_closed() {
-            return Ok(());
-        }
-        let Message {
-            step,
-            kind,
-            payload,
-            ..
-        } = message;
-        match kind {
-            EventKind::SignalReceived(events::SignalReceived { ref request, .. })
-            | EventKind::UpdateAccepted(events::UpdateAccepted { ref request, .. })
-                if self.state.has_request(request) =>
-            {
-                Ok(())
-            }
-            EventKind::SignalReceived(_) | EventKind::UpdateAccepted(_) => {
-                self.add(None, kind, payload)?;
-                self.match_signals()
-            }
-            EventKind::CancelRequested(_) if self.state.cancel_reason().is_some() => Ok(()),
-            EventKind::CancelRequested(request) => self.cancel(request),
-            EventKind::Terminated(terminated) => {
-                let failure = terminated.failure.clone();
-                self.close(
-                    EventKind::Terminated(terminated),
-                    None,
-                    Closed::Terminated(failure),
-                )
-            }
-            _ if self.wants(step, &kind) => self.add(step, kind, payload),
-            // It comes late or twice, or for an operation that nobody knows.
-            _ => Ok(()),
-        }
-    }
-
-    /// Fires the timers that are due, the earliest first, and ends a run whose time is over.
-    ///
-    /// # Errors
-    /// `Corrupt` when the history is none.
-    pub fn fire_due(&mut self) -> Result<()> {
-        if self.state.is_closed() {
-            return Ok(());
-        }
-        if self
-            .state
-            .deadline()
-            .is_some_and(|deadline| deadline <= self.now)
-        {
-            let failure =
-                Failure::new("the workflow exceeded its time").of_kind(Failure::TIMED_OUT);
-            let event = EventKind::TimedOut(events::Failed {
-                failure: failure.clone(),
-            });
-            return self.close(event, None, Closed::TimedOut(failure));
-        }
-        let mut due: Vec<_> = self
-            .state
-            .open()
-            .filter(|(_, op)| op.due_at <= self.now)
-            .map(|(step, op)| (op.due_at, step))
-            .collect();
-        due.sort_unstable();
-        for (_, step) in due {
-            self.add(Some(step), EventKind::TimerFired(events::Nothing {}), None)?;
-        }
-        Ok(())
-    }
-
     /// Carries out what the code asks for.
     ///
     /// # Errors
@@ -235,6 +159,9 @@ impl Draft {
     pub fn carry_out(&mut self, command: Command) -> Result<()> {
         if self.state.is_closed() {
             return Err(Error::invalid("a run that has ended asks for more"));
+        }
+        if self.refuses(&command)? {
+            return Ok(());
         }
         match command {
             Command::Activity { .. } => self.schedule(command),
@@ -252,6 +179,39 @@ impl Draft {
                 let wait = events::UpdateWaitOpened { name };
                 self.add(Some(step), EventKind::UpdateWaitOpened(wait), None)?;
                 self.match_signals()
+            }
+            Command::AwaitCondition {
+                step,
+                name,
+                timeout,
+            } => {
+                let wait = events::ConditionWaitOpened {
+                    name,
+                    due_at: timeout.map(|timeout| self.now.plus(timeout)),
+                    timeout,
+                };
+                self.add(Some(step), EventKind::ConditionWaitOpened(wait), None)
+            }
+            Command::Satisfy { step } => {
+                let op = self.state.op(step);
+                if op.is_none_or(|op| op.ended || op.kind != OpKind::Condition) {
+                    return Ok(());
+                }
+                let satisfied = EventKind::ConditionWaitSatisfied(events::Nothing {});
+                self.add(Some(step), satisfied, None)
+            }
+            Command::Refuse {
+                step,
+                operation,
+                name,
+                failure,
+            } => {
+                let refused = events::OperationRefused {
+                    operation,
+                    name,
+                    failure,
+                };
+                self.refuse(step, refused)
             }
             Command::Answer { request, result } => match result {
                 Ok(answer) => {
@@ -305,80 +265,12 @@ impl Draft {
             payload,
         };
         let outcome = self.state.apply(&event)?;
+        let length = usize::try_from(self.state.length()).unwrap_or(usize::MAX);
+        if self.limits.is_near(self.limits.history_events, length) {
+            self.note(Limit::HistoryEvents, false);
+        }
         self.pending.events.push(event.clone());
         self.feed.push_back(Fed { event, outcome });
-        Ok(())
-    }
-
-    /// Whether `kind` is the outcome of an operation that is open.
-    fn wants(&self, step: Option<u64>, kind: &EventKind) -> bool {
-        let Some(op) = step
-            .and_then(|step| self.state.op(step))
-            .filter(|op| !op.ended)
-        else {
-            return false;
-        };
-        match kind {
-            EventKind::ActivityCompleted(_)
-            | EventKind::ActivityFailed(_)
-            | EventKind::ActivityTimedOut(_) => op.kind == OpKind::Activity,
-            EventKind::ChildCompleted(_)
-            | EventKind::ChildFailed(_)
-            | EventKind::ChildCancelled(_)
-            | EventKind::ChildTerminated(_) => op.kind == OpKind::Child,
-            _ => false,
-        }
-    }
-
-    fn match_signals(&mut self) -> Result<()> {
-        while let Some((wait, applied)) = self.state.next_match() {
-            self.add(Some(wait), applied, None)?;
-        }
-        Ok(())
-    }
-
-    fn cancel(&mut self, request: events::CancelRequested) -> Result<()> {
-        let reason = request.reason.clone();
-        self.add(None, EventKind::CancelRequested(request), None)?;
-        let open: Vec<_> = self.state.open().map(|(step, _)| step).collect();
-        for step in open {
-            self.drop_operation(step, &reason)?;
-        }
-        Ok(())
-    }
-
-    fn drop_operation(&mut self, step: u64, why: &str) -> Result<()> {
-        let Some(op) = self.state.op(step).filter(|op| !op.ended) else {
-            return Ok(());
-        };
-        let (event, child) = (op.dropped_as(why), op.child.clone());
-        if op.kind == OpKind::Activity {
-            self.drop_activity(step);
-        }
-        if let Some((workflow, _)) = child {
-            self.ask_child_to_end(workflow, step, why)?;
-        }
-        self.add(Some(step), event, None)
-    }
-
-    fn drop_activity(&mut self, step: u64) {
-        let scheduled = self.pending.activities.len();
-        self.pending
-            .activities
-            .retain(|activity| activity.step != step);
-        if self.pending.activities.len() == scheduled {
-            self.pending.dropped.push(step);
-        }
-    }
-
-    fn ask_child_to_end(&mut self, child: WorkflowId, step: u64, why: &str) -> Result<()> {
-        let request = format!("{}:{step}", self.identity.run);
-        let target = Target::Current(self.identity.namespace.clone(), child);
-        self.pending.deliveries.push(Deliver {
-            target,
-            record: cancel_message(why, self.now)?,
-            request: Some((CommandKind::Cancel, RequestId::new(request)?)),
-        });
         Ok(())
     }
 

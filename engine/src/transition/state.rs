@@ -1,80 +1,27 @@
 //! What a history means.
 
+mod op;
+mod outcome;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use coord_core::{Error, Result};
 
 use crate::model::{
-    Event, EventKind, Failure, Payload, RequestId, RunId, Timestamp, TypeName, Wait, WorkflowId,
-    events,
+    Event, EventKind, Failure, OpKind, Payload, RequestId, Timestamp, TypeName, Wait, events,
 };
+use op::Channel;
+pub(crate) use op::opens;
+pub use op::{Op, Tally};
 
 /// What became of an operation: its value, or why it failed.
 pub type Outcome = Result<Option<Payload>, Failure>;
-
-/// What sort of operation a step is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum OpKind {
-    /// An activity.
-    Activity,
-    /// A timer.
-    Timer,
-    /// A wait for a signal.
-    Signal,
-    /// A wait for an update.
-    Update,
-    /// A child workflow.
-    Child,
-    /// A local step.
-    Step,
-    /// A value from outside.
-    SideEffect,
-    /// A version marker.
-    Version,
-}
-
-impl OpKind {
-    /// The word for it in messages.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Activity => "activity",
-            Self::Timer => "timer",
-            Self::Signal => "wait for signal",
-            Self::Update => "wait for update",
-            Self::Child => "child workflow",
-            Self::Step => "step",
-            Self::SideEffect => "side effect",
-            Self::Version => "version marker",
-        }
-    }
-}
-
-/// An operation of a run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Op {
-    /// Its sort.
-    pub kind: OpKind,
-    /// Its name; a timer has none.
-    pub name: Option<TypeName>,
-    /// When a timer is due.
-    pub due_at: Timestamp,
-    /// Whether it has its outcome.
-    pub ended: bool,
-    /// The child's instance and first run.
-    pub child: Option<(WorkflowId, RunId)>,
-}
-
-/// Where signals or updates of one name meet the waits for them.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Channel {
-    kind: OpKind,
-    name: TypeName,
-}
 
 /// A run as its history tells it.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RunState {
     length: u64,
+    bytes: u64,
     at: Option<Timestamp>,
     started: Option<(events::Started, Option<Payload>)>,
     ops: BTreeMap<u64, Op>,
@@ -87,7 +34,9 @@ pub struct RunState {
     waits: BTreeMap<Channel, VecDeque<u64>>,
     requests: HashSet<RequestId>,
     versions: BTreeMap<TypeName, (u64, u32)>,
+    tally: Tally,
     cancel: Option<String>,
+    suggested: bool,
     closed: bool,
 }
 
@@ -107,6 +56,28 @@ impl RunState {
     /// How many events there are.
     pub const fn length(&self) -> u64 {
         self.length
+    }
+
+    /// How many bytes their values have.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How many operations of each sort are open.
+    pub const fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Whether the run was told that it should continue as new.
+    pub const fn is_suggested(&self) -> bool {
+        self.suggested
+    }
+
+    /// How many signals or updates no wait has got.
+    pub(super) fn buffered(&self, kind: OpKind) -> usize {
+        let channels = self.buffered.iter();
+        let of_kind = channels.filter(|(channel, _)| channel.kind == kind);
+        of_kind.map(|(_, received)| received.len()).sum()
     }
 
     /// When the last of them was decided.
@@ -178,6 +149,7 @@ impl RunState {
             // To an operator an update is a signal that is answered.
             OpKind::Signal | OpKind::Update => Some(Wait::Signal),
             OpKind::Child => Some(Wait::Child),
+            OpKind::Condition => Some(Wait::Condition),
             OpKind::Step | OpKind::SideEffect | OpKind::Version => None,
         }
     }
@@ -264,7 +236,15 @@ impl RunState {
                 self.receive(OpKind::Update, &update.name, event.seq);
                 None
             }
-            EventKind::UpdateCompleted(_) | EventKind::UpdateRejected(_) => None,
+            EventKind::UpdateRejected(rejected) => {
+                self.requests.insert(rejected.request.clone());
+                None
+            }
+            EventKind::UpdateCompleted(_) => None,
+            EventKind::ContinueAsNewSuggested(_) => {
+                self.suggested = true;
+                None
+            }
             EventKind::Completed(_)
             | EventKind::Failed(_)
             | EventKind::Cancelled(_)
@@ -273,6 +253,7 @@ impl RunState {
             | EventKind::ContinuedAsNew(_) => {
                 self.closed = true;
                 self.open.clear();
+                self.tally = Tally::default();
                 None
             }
             EventKind::Unknown { name, .. } => {
@@ -282,6 +263,10 @@ impl RunState {
             _ => self.apply_to_operation(event)?,
         };
         self.length = event.seq;
+        self.bytes += event
+            .payload
+            .as_ref()
+            .map_or(0, |value| value.bytes.len() as u64);
         self.at = Some(event.at);
         Ok(outcome)
     }
@@ -308,6 +293,7 @@ impl RunState {
         let Some(op) = self.ops.get_mut(&step).filter(|op| !op.ended) else {
             return Err(corrupt(event, "ends an operation that is not open"));
         };
+        self.tally.count(op, |count| *count -= 1);
         op.ended = true;
         op.due_at = Timestamp::NEVER;
         self.open.remove(&step);
@@ -339,6 +325,9 @@ impl RunState {
         };
         match event {
             EventKind::TimerScheduled(timer) => op.due_at = timer.due_at,
+            EventKind::ConditionWaitOpened(wait) => {
+                op.due_at = wait.due_at.unwrap_or(Timestamp::NEVER);
+            }
             EventKind::ChildStarted(child) => {
                 op.child = Some((child.workflow.clone(), child.run.clone()));
             }
@@ -354,69 +343,10 @@ impl RunState {
             }
             _ => {}
         }
+        self.tally.count(&op, |count| *count += 1);
         self.ops.insert(step, op);
         self.open.insert(step);
     }
-
-    /// What was received as event `received`, for the wait that gets it.
-    fn hand_over(&mut self, received: u64) -> Option<Payload> {
-        for waiting in self.buffered.values_mut() {
-            waiting.retain(|seq| *seq != received);
-        }
-        let carried = self.carried.remove(&received);
-        carried.and_then(|(_, payload)| payload)
-    }
-
-    /// The outcome that an event gives to its operation.
-    fn outcome(&mut self, event: &Event) -> Option<Outcome> {
-        let value = || Ok(event.payload.clone());
-        match &event.kind {
-            EventKind::ActivityCompleted(_)
-            | EventKind::StepCompleted(_)
-            | EventKind::SideEffectRecorded(_)
-            | EventKind::TimerFired(_)
-            | EventKind::ChildCompleted(_)
-            | EventKind::VersionMarked(_) => Some(value()),
-            EventKind::ActivityFailed(failed) => Some(Err(failed.failure.clone())),
-            EventKind::StepFailed(failed) => Some(Err(failed.failure.clone())),
-            EventKind::ActivityTimedOut(timed_out) => {
-                let message = format!("the activity exceeded its {}", timed_out.expired.as_str());
-                Some(Err(Failure::new(message).of_kind(Failure::TIMED_OUT)))
-            }
-            EventKind::ChildFailed(failed)
-            | EventKind::ChildCancelled(failed)
-            | EventKind::ChildTerminated(failed) => Some(Err(failed.failure.clone())),
-            EventKind::ActivityCancelled(_)
-            | EventKind::TimerCancelled(_)
-            | EventKind::SignalWaitCancelled(_)
-            | EventKind::UpdateWaitCancelled(_) => {
-                let reason = self
-                    .cancel
-                    .clone()
-                    .unwrap_or_else(|| "no longer wanted".to_owned());
-                Some(Err(Failure::new(reason).of_kind(Failure::CANCELLED)))
-            }
-            EventKind::SignalApplied(applied) => Some(Ok(self.hand_over(applied.received))),
-            EventKind::UpdateApplied(applied) => Some(Ok(self.hand_over(applied.received))),
-            _ => None,
-        }
-    }
-}
-
-/// The operation that an event opens, if it does.
-pub(crate) fn opens(kind: &EventKind) -> Option<(OpKind, Option<TypeName>)> {
-    Some(match kind {
-        EventKind::ActivityScheduled(activity) => (OpKind::Activity, Some(activity.name.clone())),
-        EventKind::TimerScheduled(_) => (OpKind::Timer, None),
-        EventKind::SignalWaitOpened(wait) => (OpKind::Signal, Some(wait.name.clone())),
-        EventKind::UpdateWaitOpened(wait) => (OpKind::Update, Some(wait.name.clone())),
-        EventKind::ChildStarted(child) => (OpKind::Child, Some(child.name.clone())),
-        EventKind::StepCompleted(step) => (OpKind::Step, Some(step.name.clone())),
-        EventKind::StepFailed(step) => (OpKind::Step, Some(step.name.clone())),
-        EventKind::SideEffectRecorded(noted) => (OpKind::SideEffect, Some(noted.name.clone())),
-        EventKind::VersionMarked(marked) => (OpKind::Version, Some(marked.change.clone())),
-        _ => return None,
-    })
 }
 
 fn corrupt(event: &Event, what: &str) -> Error {
@@ -425,23 +355,4 @@ fn corrupt(event: &Event, what: &str) -> Error {
         event.seq,
         event.kind.name()
     ))
-}
-
-impl Op {
-    /// The event with which the run no longer wants it.
-    pub(super) fn dropped_as(&self, why: &str) -> EventKind {
-        let nothing = events::Nothing {};
-        match self.kind {
-            OpKind::Activity => EventKind::ActivityCancelled(nothing),
-            OpKind::Timer => EventKind::TimerCancelled(nothing),
-            OpKind::Signal => EventKind::SignalWaitCancelled(nothing),
-            OpKind::Update => EventKind::UpdateWaitCancelled(nothing),
-            OpKind::Child => EventKind::ChildCancelled(events::Failed {
-                failure: Failure::new(why).of_kind(Failure::CANCELLED),
-            }),
-            OpKind::Step | OpKind::SideEffect | OpKind::Version => {
-                unreachable!("it has its outcome from the start, so it is never open")
-            }
-        }
-    }
 }

@@ -1,13 +1,18 @@
-//! Any sequence of commands and of late, duplicate or reordered messages.
+//! A run that lives through any sequence of commands and of late, duplicate or reordered messages.
+
+mod any;
+mod rules;
 
 use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::limits::Limits;
 use crate::model::{
-    AttemptId, Event, EventKind, Expired, Failure, Message, Namespace, ParentClose, Payload,
-    Priority, Queue, RequestId, Retry, RunId, Timeouts, Timestamp, TypeName, WorkflowId, events,
+    AttemptId, Event, EventKind, Expired, Failure, Message, Namespace, OpKind, ParentClose,
+    Payload, Priority, Queue, RequestId, Retry, RunId, Timeouts, Timestamp, TypeName, WorkflowId,
+    events,
 };
 use crate::store::{Fence, Held, Holder, Then, Turn};
 
@@ -62,7 +67,8 @@ fn begin() -> Draft {
         }),
         payload: Some(payload(1)),
     };
-    Draft::new(identity, RunState::fold([&started]).expect("a start"), 0)
+    let state = RunState::fold([&started]).expect("a start");
+    Draft::new(identity, state, 0, Limits::default())
 }
 
 fn came(step: Option<u64>, kind: EventKind) -> Message {
@@ -247,185 +253,4 @@ fn is_last(kind: &EventKind) -> bool {
             | EventKind::TimedOut(_)
             | EventKind::ContinuedAsNew(_)
     )
-}
-
-proptest! {
-    #[test]
-    fn a_history_is_dense_and_gives_the_state_back(happenings in happenings()) {
-        let (draft, turns) = live(&happenings);
-        let events = history(&turns);
-
-        let mut state = begin().state().clone();
-        for (index, event) in events.iter().enumerate() {
-            prop_assert_eq!(event.seq, index as u64 + 2);
-            state.apply(event).expect("the next event");
-        }
-        prop_assert_eq!(&state, draft.state());
-    }
-
-    #[test]
-    fn a_run_has_one_end_and_nothing_after_it(happenings in happenings()) {
-        let (draft, turns) = live(&happenings);
-        let events = history(&turns);
-
-        let ends = events.iter().filter(|event| is_last(&event.kind)).count();
-        prop_assert_eq!(ends, usize::from(draft.state().is_closed()));
-        if let Some(end) = events.iter().position(|event| is_last(&event.kind)) {
-            prop_assert_eq!(end + 1, events.len());
-        }
-        let closes = turns.iter().filter(|turn| matches!(turn.then, Then::Close(_))).count();
-        prop_assert_eq!(closes, ends);
-    }
-
-    #[test]
-    fn an_operation_has_at_most_one_outcome(happenings in happenings()) {
-        let (mut draft, _) = live(&happenings);
-
-        let mut ended = std::collections::BTreeSet::new();
-        while let Some(fed) = draft.next_fed() {
-            if let Some((step, _)) = fed.outcome {
-                prop_assert!(ended.insert(step), "operation {} ended twice", step);
-            }
-        }
-    }
-
-    #[test]
-    fn an_activity_is_open_exactly_while_it_has_a_task(happenings in happenings()) {
-        let (draft, turns) = live(&happenings);
-        let mut tasks = std::collections::BTreeSet::new();
-        let settled = |event: &Event| matches!(
-            event.kind,
-            EventKind::ActivityCompleted(_) | EventKind::ActivityTimedOut(_)
-        );
-        for turn in &turns {
-            for activity in &turn.activities {
-                tasks.insert(crate::model::TaskId::of(&turn.run, activity.step));
-            }
-            for task in &turn.dropped {
-                tasks.remove(task);
-            }
-            for event in history(std::slice::from_ref(turn)).iter().filter(|event| settled(event)) {
-                let step = event.step.expect("an operation");
-                tasks.remove(&crate::model::TaskId::of(&turn.run, step));
-            }
-            if matches!(turn.then, Then::Close(_)) {
-                tasks.clear();
-            }
-        }
-        let open = draft.state().open().filter(|(_, op)| op.kind == OpKind::Activity);
-        let open: std::collections::BTreeSet<_> =
-            open.map(|(step, _)| crate::model::TaskId::of(&draft.identity().run, step)).collect();
-        prop_assert_eq!(tasks, open);
-    }
-
-    #[test]
-    fn signals_of_a_name_reach_its_waits_in_order(happenings in happenings()) {
-        let (_, turns) = live(&happenings);
-        let mut last = std::collections::BTreeMap::new();
-        let mut names = std::collections::BTreeMap::new();
-        for event in history(&turns) {
-            match event.kind {
-                EventKind::SignalReceived(signal) => {
-                    names.insert(event.seq, signal.name);
-                }
-                EventKind::SignalApplied(applied) => {
-                    let name = names.get(&applied.received).expect("received before");
-                    let before = last.insert(name.clone(), (applied.received, event.step));
-                    prop_assert!(before < Some((applied.received, event.step)));
-                }
-                _ => {}
-            }
-        }
-    }
-
-    #[test]
-    fn no_timer_fires_before_its_instant(happenings in happenings()) {
-        let (_, turns) = live(&happenings);
-        let mut due = std::collections::BTreeMap::new();
-        for event in history(&turns) {
-            match event.kind {
-                EventKind::TimerScheduled(timer) => {
-                    due.insert(event.step, timer.due_at);
-                }
-                EventKind::TimerFired(_) => prop_assert!(due[&event.step] <= event.at),
-                _ => {}
-            }
-        }
-    }
-}
-
-#[test]
-fn a_request_to_end_ends_what_is_open_and_nothing_later() {
-    let mut draft = begin();
-    draft
-        .carry_out(Command::Timer {
-            step: 1,
-            delay: Duration::from_mins(1),
-        })
-        .expect("a timer");
-    let request = events::CancelRequested {
-        reason: "enough".to_owned(),
-    };
-    draft
-        .take(1, came(None, EventKind::CancelRequested(request)))
-        .expect("taken");
-
-    draft
-        .carry_out(Command::Timer {
-            step: 2,
-            delay: Duration::from_secs(1),
-        })
-        .expect("a timer");
-
-    let open: Vec<_> = draft.state().open().map(|(step, _)| step).collect();
-    assert_eq!(open, [2]);
-    assert_eq!(draft.state().cancel_reason(), Some("enough"));
-}
-
-#[test]
-fn a_run_that_continues_hands_on_the_signals_that_no_wait_got() {
-    let mut draft = begin();
-    for (place, request) in (1..).zip(["a", "b"]) {
-        let signal = events::SignalReceived {
-            name: name(0),
-            request: text(request),
-        };
-        draft
-            .take(place, came(None, EventKind::SignalReceived(signal)))
-            .expect("taken");
-    }
-    draft
-        .carry_out(Command::AwaitSignal {
-            step: 1,
-            name: name(0),
-        })
-        .expect("a wait");
-
-    let next = ContinueCommand {
-        run: text("next"),
-        seed: 2,
-        input: payload(2),
-    };
-    draft
-        .carry_out(Command::Continue(Box::new(next)))
-        .expect("continued");
-
-    let Then::Close(closing) = cut(&mut draft).then else {
-        panic!("the run goes on")
-    };
-    let start = closing.next.expect("the next run");
-    let kinds: Vec<_> = start
-        .records
-        .iter()
-        .map(|record| record.kind.as_str())
-        .collect();
-    assert_eq!(kinds, ["Started", "SignalReceived"]);
-    assert!(
-        start.records[1]
-            .details
-            .as_ref()
-            .expect("details")
-            .contains("\"b\"")
-    );
-    assert!(closing.to_parent.is_none());
 }

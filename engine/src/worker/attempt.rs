@@ -17,7 +17,7 @@ use super::Shop;
 use super::leases::LeaseGuard;
 use super::live::Trouble;
 use crate::engine::Core;
-use crate::flow::{Running, encode, panic_message};
+use crate::flow::{Running, panic_message};
 use crate::model::{
     self, AttemptEnd, AttemptId, Due, Event, EventKind, Expired, Failure, Message, OwnerId,
     Payload, Record, TaskId, TaskKind, events,
@@ -27,6 +27,7 @@ use crate::store::{
     ClaimedTask, Outcome, PutBack, PutBackHow, Renewal, RenewalItem, Settle, Write,
 };
 use crate::transition::{Verdict, judge};
+use crate::values::Values;
 
 /// An attempt under way, as its activity sees it.
 #[derive(Clone)]
@@ -69,7 +70,8 @@ impl Attempt {
     /// # Errors
     /// `Corrupt` when it is no `T`.
     pub fn progress<T: DeserializeOwned>(&self) -> Result<Option<T>> {
-        self.progress.as_ref().map(Payload::read).transpose()
+        let read = |progress| self.values().read(Some(progress));
+        self.progress.as_ref().map(read).transpose()
     }
 
     /// Says that the attempt goes on, and keeps `progress` for the next one.
@@ -87,7 +89,7 @@ impl Attempt {
             items: vec![RenewalItem {
                 task: self.task.clone(),
                 epoch: self.epoch,
-                beat: Some(Some(encode(progress)?)),
+                beat: Some(Some(self.values().encode(progress)?)),
             }],
         };
         let renewed = self.core.store.renew(&renewal).await?;
@@ -95,6 +97,12 @@ impl Attempt {
             return Err(Failure::new("the attempt was given up").of_kind(Failure::CANCELLED));
         }
         Ok(())
+    }
+}
+
+impl Attempt {
+    pub(super) fn values(&self) -> &Arc<Values> {
+        &self.core.values
     }
 }
 

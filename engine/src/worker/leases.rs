@@ -9,7 +9,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Shop;
 use crate::committer::locked;
-use crate::model::{OwnerId, TaskId};
+use crate::model::{OwnerId, RunId, TaskId};
 use crate::signals::Signal;
 use crate::store::{Held, Holder, PutBack, PutBackHow, Renewal, RenewalItem, Write};
 use coord_core::signals::Detail;
@@ -100,6 +100,17 @@ impl Leases {
         }
     }
 
+    /// Tells the holder of a run's workflow task that the run was sent messages up to `inbox_seq`.
+    fn tell_news(&self, task: &TaskId, inbox_seq: u64) {
+        if let Some(entry) = locked(&self.0).get(task) {
+            entry.news.send_if_modified(|news| {
+                let is_news = inbox_seq > news.inbox_seq;
+                news.inbox_seq = news.inbox_seq.max(inbox_seq);
+                is_news
+            });
+        }
+    }
+
     /// Tells the holders of every lease that is not of `owner` that it is lost.
     fn lose_but_of(&self, owner: &OwnerId) {
         for entry in locked(&self.0)
@@ -147,6 +158,11 @@ impl Drop for LeaseGuard<'_> {
 }
 
 impl Shop {
+    /// A run was sent a message by this process: a local step under way may be of it.
+    pub(crate) fn tell_news(&self, run: &RunId, inbox_seq: u64) {
+        self.leases.tell_news(&TaskId::of(run, 0), inbox_seq);
+    }
+
     /// Renews all leases at a third of their time, as long as the worker lives.
     pub(super) async fn renew(self: Arc<Self>) {
         let mut ticks = tokio::time::interval(self.lease / RENEWALS);

@@ -1,19 +1,27 @@
 //! A run in memory: its state, and its code at the point to which the history took it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
+use coord_core::signals::Detail;
 use coord_core::{Error, Result};
 
-use crate::flow::{Code, Ending, Function, Problem, Progress};
-use crate::model::{Event, Ids, Message, Record, Timestamp};
-use crate::transition::{Draft, Identity};
+use crate::flow::{Code, Ending, Function, Means, Problem, Progress};
+use crate::model::{Event, Ids, Message, Record, RunId, Timestamp};
+use crate::signals::Signal;
+use crate::transition::{Draft, Identity, Strain};
+
+/// How many messages are taken before the code looks at them and what it decides may be committed.
+const MESSAGES_AT_ONCE: usize = 500;
 
 /// A run in memory.
 pub(super) struct Live {
     pub(super) draft: Draft,
     code: Code,
     ids: Arc<Ids>,
+    /// Messages that were not taken yet.
+    inbox: VecDeque<Record>,
     /// How many activities in a row its own node has begun.
     pub(super) chain: u32,
 }
@@ -62,17 +70,19 @@ impl Live {
     /// What the code decides beyond the history is decided at `now`.
     pub(super) fn replay(
         identity: Identity,
-        ids: Arc<Ids>,
+        means: Means,
         events: &[Event],
         function: &Function,
         (drained, now): (u64, Timestamp),
     ) -> Result<Self, Trouble> {
-        let replayed = Code::replay(identity.clone(), Arc::clone(&ids), events, function)?;
+        let (ids, limits) = (Arc::clone(&means.0), *means.1.limits());
+        let replayed = Code::replay(identity.clone(), means, events, function)?;
         let (code, state, progress) = replayed?;
         let mut live = Self {
-            draft: Draft::new(identity, state, drained),
+            draft: Draft::new(identity, state, drained, limits),
             code,
             ids,
+            inbox: VecDeque::new(),
             chain: 0,
         };
         live.draft.set_now(now);
@@ -85,14 +95,33 @@ impl Live {
         Ok(live)
     }
 
-    /// Takes the messages that wait, and fires what is due.
-    pub(super) fn take(&mut self, inbox: Vec<Record>, now: Timestamp) -> Result<(), Trouble> {
-        self.draft.set_now(now);
-        for record in inbox {
+    /// Hears of the messages that wait, to be taken as the code runs on.
+    pub(super) fn take(&mut self, inbox: Vec<Record>) {
+        self.inbox = inbox.into();
+    }
+
+    /// Takes the next messages, as many as fit into a transaction.
+    fn take_next(&mut self) -> Result<(), Trouble> {
+        for _ in 0..MESSAGES_AT_ONCE {
+            let Some(record) = self.inbox.pop_front() else {
+                break;
+            };
             let place = record.seq;
             self.draft.take(place, Message::from_record(record)?)?;
         }
-        self.draft.fire_due()?;
+        Ok(())
+    }
+
+    /// Takes what comes to a run that waits: messages first, then what is due, so that what was there
+    /// in time counts.
+    fn hear_more(&mut self) -> Result<(), Trouble> {
+        self.take_next()?;
+        if self.inbox.is_empty() && !self.draft.has_fed() {
+            self.draft.fire_due()?;
+        }
+        if !self.draft.has_fed() {
+            self.draft.suggest_continuing()?;
+        }
         Ok(())
     }
 
@@ -120,6 +149,17 @@ impl Live {
             if self.draft.has_fed() {
                 continue;
             }
+            if let Some(end) = self.code.take_step_end() {
+                self.draft.carry_out(end)?;
+                continue;
+            }
+            if self.draft.is_full() {
+                return Ok(Stand::WantsCommit);
+            }
+            self.hear_more()?;
+            if self.draft.has_fed() || self.draft.state().is_closed() {
+                continue;
+            }
             return Ok(match progress {
                 Progress::Works => Stand::Works,
                 Progress::WantsCommit if self.draft.is_pending() => Stand::WantsCommit,
@@ -131,8 +171,12 @@ impl Live {
     }
 
     fn carry_out(&mut self) -> Result<(), Trouble> {
+        self.draft.begin_batch();
         for command in self.code.take_commands() {
             self.draft.carry_out(command)?;
+        }
+        for strain in self.draft.take_strains() {
+            report(&self.draft.identity().run, strain);
         }
         Ok(())
     }
@@ -145,5 +189,15 @@ impl Live {
     /// What the code says to a query.
     pub(super) fn code(&self) -> &Code {
         &self.code
+    }
+}
+
+/// Says that a run comes near a limit, or beyond.
+fn report(run: &RunId, strain: Strain) {
+    let (limit, about) = (strain.limit, Detail::new(run));
+    if strain.is_exceeded {
+        Signal::LimitExceeded { limit, about }.emit();
+    } else {
+        Signal::LimitNear { limit, about }.emit();
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::attempt::Attempt;
-use crate::flow::{Activity, Context, Function, Running, Workflow, decode, encode};
+use crate::flow::{Activity, Context, Function, Running, Workflow};
 use crate::model::{Failure, Payload, TaskKind, TypeName};
 
 /// An activity function, without its types.
@@ -31,7 +31,11 @@ impl Registry {
         let code = Arc::new(code);
         let function = move |context: Context, input: Option<Payload>| -> Running {
             let code = Arc::clone(&code);
-            Box::pin(async move { encode(&code(context, decode(input.as_ref())?).await?) })
+            Box::pin(async move {
+                let edge = context.clone();
+                let output = code(context, edge.decode(input.as_ref())?).await?;
+                edge.encode(&output)
+            })
         };
         self.workflows.insert(workflow.name(), Arc::new(function));
     }
@@ -46,7 +50,11 @@ impl Registry {
         let code = Arc::new(code);
         let function = move |attempt: Attempt, input: Option<Payload>| -> Running {
             let code = Arc::clone(&code);
-            Box::pin(async move { encode(&code(attempt, decode(input.as_ref())?).await?) })
+            Box::pin(async move {
+                let values = Arc::clone(attempt.values());
+                let output = code(attempt, values.decode(input.as_ref())?).await?;
+                Ok(values.encode(&output)?)
+            })
         };
         self.activities.insert(activity.name(), Arc::new(function));
     }

@@ -2,7 +2,10 @@
 
 mod activities;
 mod faults;
+mod limits;
+mod programs;
 mod runs;
+mod steps;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

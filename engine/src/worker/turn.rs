@@ -1,32 +1,26 @@
 //! A turn: replay, go on, commit.
 
+mod give_up;
+
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use coord_core::signals::Detail;
-use coord_core::{Error, ErrorKind, Result};
+use coord_core::{Error, Result};
 use tokio::time::Instant;
 
 use super::Shop;
 use super::leases::LeaseGuard;
 use super::live::{Live, Stand, Trouble};
-use crate::flow::Problem;
-use crate::model::{
-    Closed, Due, Event, Failure, Payload, Record, Run, RunId, Task, TaskId, TaskKind, TypeName,
-};
-use crate::signals::{Signal, TurnFault};
+use crate::model::{Closed, Event, Failure, Payload, Record, Run, RunId, Task, TaskId, TypeName};
+use crate::signals::Signal;
 use crate::store::{
-    Append, BlockedReason, ClaimedTask, Fence, Lease, Load, LoadedRun, Outcome, PutBack,
-    PutBackHow, Then, Turn, Write,
+    Append, ClaimedTask, Fence, Lease, Load, LoadedRun, Outcome, Then, Turn, Write,
 };
 use crate::transition::Identity;
 
 /// How many events are read at a time.
 const PAGE: u32 = 10_000;
-/// The longest wait before a turn that failed is tried again.
-const LONGEST_BACKOFF: Duration = Duration::from_mins(1);
-
 impl Shop {
     /// Takes the turn that was claimed by the request sent at `sent`.
     pub(super) async fn turn(self: Arc<Self>, claimed: ClaimedTask, sent: Instant) {
@@ -63,7 +57,7 @@ impl Shop {
             }
             None => self.replay(&loaded, &events)?,
         };
-        live.take(loaded.inbox, self.core.clock.now())?;
+        live.take(loaded.inbox);
         Ok(live)
     }
 
@@ -107,9 +101,9 @@ impl Shop {
             .inbox
             .first()
             .map_or(run.inbox_seq, |first| first.seq - 1);
-        let ids = Arc::clone(&self.core.ids);
+        let means = (Arc::clone(&self.core.ids), Arc::clone(&self.core.values));
         let at = (drained, self.core.clock.now());
-        Live::replay(identity, ids, events, &**function, at).map(Box::new)
+        Live::replay(identity, means, events, &**function, at).map(Box::new)
     }
 
     async fn load(&self, run: &RunId, after: u64) -> Result<(LoadedRun, Vec<Event>)> {
@@ -199,7 +193,7 @@ impl Shop {
         tokio::select! {
             moved = moved => return moved,
             () = tokio::time::sleep(due.unwrap_or(Duration::MAX)), if due.is_some() => {
-                return live.take(Vec::new(), clock.now());
+                return Ok(());
             }
             changed = news.wait_for(|news| news.is_lost || news.inbox_seq > drained) => {
                 if changed.map_or(true, |news| news.is_lost) {
@@ -209,7 +203,8 @@ impl Shop {
         }
         let known = live.draft.state().length();
         let (loaded, _) = self.load(&live.draft.identity().run.clone(), known).await?;
-        live.take(loaded.inbox, clock.now())
+        live.take(loaded.inbox);
+        Ok(())
     }
 
     /// Commits what was decided so far, under a task that stays leased.
@@ -305,86 +300,6 @@ impl Shop {
             () = lease.lost() => Ok(Outcome::Lost),
         }
     }
-
-    async fn give_up(&self, run: &RunId, attempt: u32, lease: &LeaseGuard<'_>, trouble: Trouble) {
-        let error = match &trouble {
-            Trouble::Lost | Trouble::Stale => {
-                let task = Detail::new(&lease.held.task);
-                return Signal::LeaseLost {
-                    kind: TaskKind::Workflow,
-                    task,
-                }
-                .emit();
-            }
-            Trouble::Problem(problem) => problem.to_string(),
-            Trouble::Failed(error) => Detail::error(error).to_string(),
-        };
-        let (run, detail) = (Detail::new(run), Detail::new(&error));
-        let retry = |due| PutBackHow::Retry {
-            due,
-            error: error.clone(),
-            attempt: None,
-        };
-        let how = match trouble {
-            Trouble::Problem(Problem::Diverged { .. }) => {
-                let reason = BlockedReason::Replay;
-                Signal::RunBlocked {
-                    reason,
-                    run,
-                    error: detail,
-                }
-                .emit();
-                PutBackHow::Blocked { reason, error }
-            }
-            Trouble::Problem(problem) => {
-                let fault = match problem {
-                    Problem::Panicked(_) => TurnFault::Panicked,
-                    _ => TurnFault::Foreign,
-                };
-                Signal::TurnFailed {
-                    fault,
-                    run,
-                    error: detail,
-                }
-                .emit();
-                retry(Due::After(backoff(attempt)))
-            }
-            Trouble::Failed(error)
-                if matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Corrupt) =>
-            {
-                let fault = TurnFault::Unreadable;
-                Signal::TurnFailed {
-                    fault,
-                    run,
-                    error: detail,
-                }
-                .emit();
-                retry(Due::After(backoff(attempt)))
-            }
-            // It may have been committed: then the task has another epoch, and this finds it lost.
-            _ => {
-                Signal::StoreFailed { error: detail }.emit();
-                PutBackHow::Untouched
-            }
-        };
-        let held = lease.held.clone();
-        let put_back = Write::PutBack(PutBack { held, how });
-        if let Err(error) = self.commit_held(put_back, lease).await {
-            // Its lease ends by itself.
-            Signal::StoreFailed {
-                error: Detail::error(&error),
-            }
-            .emit();
-        }
-    }
-}
-
-/// The wait before a turn that failed `attempt` times is tried again.
-fn backoff(attempt: u32) -> Duration {
-    let seconds = 1_u64
-        .checked_shl(attempt.saturating_sub(1))
-        .unwrap_or(u64::MAX);
-    Duration::from_secs(seconds).min(LONGEST_BACKOFF)
 }
 
 fn closed(turn: &Turn) -> Option<Closed> {

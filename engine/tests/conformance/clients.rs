@@ -55,7 +55,7 @@ pub(crate) async fn a_batch_of_starts_is_answered_one_by_one(stage: Stage) {
         .await
         .expect("started");
     let start = |name: &str, text: &str| client.start(ECHO, id(name), &text.to_owned());
-    let too_large = "x".repeat(coord_engine::flow::MAX_PAYLOAD_BYTES);
+    let too_large = "x".repeat(coord_engine::Limits::default().payload_bytes as usize);
 
     let answers = client
         .start_batch([

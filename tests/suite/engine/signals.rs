@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use coord_engine::Engine;
+use coord_engine::flow::join_all;
 use coord_engine::flow::{Context, Workflow};
 use coord_engine::model::{Failure, Namespace, Queue, Retry};
 use coord_engine::wake::{Health, Table};
 use coord_engine::worker::Attempt;
+use coord_engine::{Engine, Limits};
 use coord_tests::recorder::recorder;
 use coord_tests::wait::eventually;
 use sqlx::{Connection as _, Executor as _};
@@ -261,4 +262,41 @@ async fn hints_that_no_longer_pass_are_reported_and_so_is_their_return() {
         engine.wake_health() == Health::Healthy
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_run_that_comes_to_a_limit_is_reported_before_it_is_refused() {
+    async fn wide(ctx: Context, width: u64) -> Result<u64, Failure> {
+        let mut refused = 0;
+        for result in join_all((0..width).map(|number| ctx.activity(DOUBLE, &number))).await {
+            match result {
+                Err(failure) if failure.kind == Failure::LIMIT_EXCEEDED => refused += 1,
+                other => drop(other?),
+            }
+        }
+        Ok(refused)
+    }
+    let stage = Stage::new();
+    let mut limits = Limits::default();
+    limits.pending_activities = 10;
+    let engine = Engine::builder(stage.store()).limits(limits).start().await;
+    let engine = engine.expect("the file is ours");
+    let _worker = worker(&engine)
+        .workflow(WORK, wide)
+        .activity(DOUBLE, double)
+        .start();
+    let client = engine.client(Namespace::default(), Queue::default());
+
+    for (name, width, refused, key) in [
+        ("a", 9, 0, "engine.limit_near"),
+        ("b", 12, 2, "engine.limit_exceeded"),
+    ] {
+        let started = client.start(WORK, id(name), &width).await;
+        let handle = started.expect("started").handle;
+        let run = handle.run().expect("it is started").to_string();
+        let ended = handle.result(SOON).await.expect("an answer");
+        assert_eq!(ended, Some(Ok(refused)));
+        let about = [("about", run.as_str()), ("limit", "pending_activities")];
+        recorder().event(key, &about, SOON).await;
+    }
 }

@@ -98,9 +98,7 @@ impl RunRow {
         let status = RunStatus::from_word(&self.status).ok_or_else(|| {
             Error::corrupt(format!("reading a run: its status is {}", self.status))
         })?;
-        let wait = [Wait::Activity, Wait::Timer, Wait::Signal, Wait::Child]
-            .into_iter()
-            .find(|wait| self.wait_reason.as_deref() == Some(wait.as_str()));
+        let wait = self.wait_reason.as_deref().and_then(Wait::from_word);
         Ok(Run {
             namespace: read::<Namespace>(self.namespace, "namespace")?,
             workflow: read::<WorkflowId>(self.workflow_id, "workflow id")?,

@@ -1,0 +1,151 @@
+//! What a run may have at most.
+
+use coord_core::Result;
+
+use super::Draft;
+use crate::limits::{Limit, Limits};
+use crate::model::{EventKind, Failure, OpKind, events};
+use crate::transition::command::Command;
+
+/// A run that comes near a limit, or beyond.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Strain {
+    /// Which limit.
+    pub limit: Limit,
+    /// Whether something was refused.
+    pub is_exceeded: bool,
+}
+
+impl Draft {
+    /// What the code asks for from here on is asked for in one go.
+    pub const fn begin_batch(&mut self) {
+        self.batch = 0;
+    }
+
+    /// Whether so much waits to be committed that it is to be committed before more is decided.
+    pub fn is_full(&self) -> bool {
+        let most = self.limits.transaction_events;
+        most > 0 && self.pending.events.len() >= most as usize
+    }
+
+    /// Which limits the run has come near to, or beyond, since the last time.
+    pub fn take_strains(&mut self) -> Vec<Strain> {
+        std::mem::take(&mut self.strains)
+    }
+
+    /// Tells the run, once, that it should continue as new when its history has become long.
+    ///
+    /// It is an event, so that the code goes the same way again under other limits.
+    ///
+    /// # Errors
+    /// `Corrupt` when the history is none.
+    pub fn suggest_continuing(&mut self) -> Result<()> {
+        if self.state.is_closed() || self.state.is_suggested() {
+            return Ok(());
+        }
+        let (limits, tally) = (&self.limits, self.state.tally());
+        let fan_out = tally.activities + tally.children;
+        let is_over = |most: u32, count: u64| most > 0 && count >= u64::from(most);
+        let measure = if is_over(limits.suggest_events, self.state.length()) {
+            events::Measure::Events
+        } else if is_over(limits.suggest_bytes, self.state.bytes()) {
+            events::Measure::Bytes
+        } else if is_over(limits.suggest_fan_out, fan_out as u64) {
+            events::Measure::FanOut
+        } else {
+            return Ok(());
+        };
+        let suggested = events::ContinueAsNewSuggested { measure };
+        self.add(None, EventKind::ContinueAsNewSuggested(suggested), None)
+    }
+
+    /// Refuses what `command` would begin beyond a limit; whether it did.
+    pub(super) fn refuses(&mut self, command: &Command) -> Result<bool> {
+        let Some((step, operation, name)) = command.begins() else {
+            return Ok(false);
+        };
+        self.batch += 1;
+        let Some(limit) = self.exceeded_by(command, operation) else {
+            return Ok(false);
+        };
+        let failure = self.exceeds(limit);
+        self.refuse(
+            step,
+            events::OperationRefused {
+                operation,
+                name,
+                failure,
+            },
+        )?;
+        Ok(true)
+    }
+
+    pub(super) fn refuse(&mut self, step: u64, refused: events::OperationRefused) -> Result<()> {
+        self.add(Some(step), EventKind::OperationRefused(refused), None)
+    }
+
+    fn exceeded_by(&mut self, command: &Command, operation: OpKind) -> Option<Limit> {
+        let tally = *self.state.tally();
+        let is_timed = matches!(
+            command,
+            Command::Timer { .. }
+                | Command::AwaitCondition {
+                    timeout: Some(_),
+                    ..
+                }
+        );
+        let length = usize::try_from(self.state.length()).unwrap_or(usize::MAX);
+        let counts = [
+            Some((Limit::HistoryEvents, length + 1)),
+            Some((Limit::CommandBatch, self.batch)),
+            (operation == OpKind::Activity)
+                .then_some((Limit::PendingActivities, tally.activities + 1)),
+            (operation == OpKind::Child).then_some((Limit::PendingChildren, tally.children + 1)),
+            is_timed.then_some((Limit::PendingTimers, tally.timers + 1)),
+        ];
+        for (limit, count) in counts.into_iter().flatten() {
+            let most = limit.of(&self.limits);
+            if Limits::is_exceeded(most, count) {
+                return Some(limit);
+            }
+            if self.limits.is_near(most, count) {
+                self.note(limit, false);
+            }
+        }
+        None
+    }
+
+    /// Notes that a limit is exceeded; the failure that says so.
+    pub(super) fn exceeds(&mut self, limit: Limit) -> Failure {
+        self.note(limit, true);
+        let most = limit.of(&self.limits);
+        let message = format!("more than {most} {}", limit.what());
+        Failure::new(message)
+            .of_kind(Failure::LIMIT_EXCEEDED)
+            .non_retryable()
+    }
+
+    pub(super) fn has_too_many_updates(&self) -> bool {
+        let count = self.state.buffered(OpKind::Update) + 1;
+        Limits::is_exceeded(self.limits.pending_updates, count)
+    }
+
+    /// Notes that messages of a sort, of which one has just come, are many.
+    pub(super) fn note_received(&mut self, kind: OpKind) {
+        let limit = match kind {
+            OpKind::Update => Limit::PendingUpdates,
+            _ => Limit::PendingSignals,
+        };
+        let most = limit.of(&self.limits);
+        if self.limits.is_near(most, self.state.buffered(kind)) {
+            self.note(limit, false);
+        }
+    }
+
+    pub(super) fn note(&mut self, limit: Limit, is_exceeded: bool) {
+        let strain = Strain { limit, is_exceeded };
+        if !self.strains.contains(&strain) {
+            self.strains.push(strain);
+        }
+    }
+}
