@@ -20,7 +20,7 @@ use crate::signals::Signal;
 pub trait Codec: Send + Sync + 'static {
     /// What stands beside the bytes that it wrote, so that nobody else guesses at them. Stored: a
     /// name never changes its meaning. Not `json`.
-    fn name(&self) -> &str;
+    fn name(&self) -> &'static str;
 
     /// What is stored in place of `json`.
     ///
@@ -175,7 +175,7 @@ pub(crate) mod tests {
     pub(crate) struct Inverted;
 
     impl Codec for Inverted {
-        fn name(&self) -> &str {
+        fn name(&self) -> &'static str {
             "inverted"
         }
 

@@ -128,7 +128,9 @@ impl Code {
                 pages.cancel.get_or_insert_with(|| request.reason.clone());
                 wakers = pages.interrupt();
             }
-            (EventKind::ContinueAsNewSuggested(_), _) => pages.suggested = true,
+            (EventKind::ContinueAsNewSuggested(suggested), _) => {
+                pages.suggested = Some(suggested.measure);
+            }
             (EventKind::UpdateApplied(applied), Some(step)) => {
                 pages.updates.insert(step, applied.request.clone());
             }

@@ -306,7 +306,7 @@ impl Context {
     /// [continue as new](Self::continue_as_new) when it suits it. The [limits](crate::Limits) say
     /// when; that it has is an event of the history, which the code sees once it waits for something.
     pub fn should_continue_as_new(&self) -> bool {
-        self.script.lock().suggested
+        self.script.lock().suggested.is_some()
     }
 
     /// Answers `query` from here on with what `answer` says. It sees the state that the code shares

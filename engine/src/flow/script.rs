@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::code::Problem;
-use crate::model::{Failure, Ids, OpKind, Payload, RequestId, Timestamp, TypeName};
+use crate::model::{Failure, Ids, OpKind, Payload, RequestId, Timestamp, TypeName, events};
 use crate::transition::{Command, Identity, Outcome, RunState};
 use crate::values::{Unfit, Values};
 
@@ -115,8 +115,8 @@ pub(super) struct Pages {
     pub(super) conditions: BTreeSet<u64>,
     /// Conditions that the code has found to hold.
     pub(super) satisfied: BTreeSet<u64>,
-    /// Whether the history has become long.
-    pub(super) suggested: bool,
+    /// By which measure the history has become long.
+    pub(super) suggested: Option<events::Measure>,
     /// How many events the code has seen.
     pub(super) seen: u64,
     pub(super) problem: Option<Problem>,
@@ -170,7 +170,7 @@ impl Pages {
             ended_steps: VecDeque::new(),
             conditions: BTreeSet::new(),
             satisfied: BTreeSet::new(),
-            suggested: false,
+            suggested: None,
             seen: 0,
             problem: None,
             detached: false,

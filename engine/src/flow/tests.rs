@@ -57,12 +57,12 @@ where
 {
     Box::new(move |context, _| {
         let running = code(context);
-        Box::pin(async move { Ok(encode(&running.await?)) })
+        Box::pin(async move { Ok(encode(running.await?)) })
     })
 }
 
-fn encode(value: &u32) -> Payload {
-    Payload::json(value).expect("json")
+fn encode(value: u32) -> Payload {
+    Payload::json(&value).expect("json")
 }
 
 fn means() -> Means {
@@ -123,7 +123,7 @@ fn completed(mut events: Vec<Event>, step: u64, result: u32) -> Vec<Event> {
         at: Timestamp::from_micros(2_000_000),
         step: Some(step),
         kind: EventKind::ActivityCompleted(completed),
-        payload: Some(encode(&result)),
+        payload: Some(encode(result)),
     };
     let seq = events.len() as u64 + 1;
     events.push(message.event(seq));

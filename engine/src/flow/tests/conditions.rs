@@ -16,7 +16,7 @@ async fn grown(ctx: Context, enough: u32) -> Result<u32, Failure> {
         }
     };
     let wait = ctx.wait_until("grown", || size.load(Ordering::Relaxed) >= enough);
-    match select(wait.within(Duration::from_secs(60)), growing).await {
+    match select(wait.within(Duration::from_mins(1)), growing).await {
         Either::Left(waited) => waited.map(|()| size.load(Ordering::Relaxed)),
         Either::Right(failed) => failed,
     }
@@ -34,7 +34,7 @@ fn grow(mut events: Vec<Event>, by: u32, request: &str, wait: u64) -> Vec<Event>
         kind,
         payload,
     };
-    let signal = came(None, EventKind::SignalReceived(received), Some(encode(&by)));
+    let signal = came(None, EventKind::SignalReceived(received), Some(encode(by)));
     events.push(signal.event(events.len() as u64 + 1));
     let applied = events::SignalApplied {
         received: events.len() as u64,
@@ -62,7 +62,7 @@ fn a_condition_is_seen_to_hold_by_whatever_makes_it_hold() {
 
     let (events, progress) = go_on(&grow(events, 2, "r2", 3), &*code).expect("it ends");
 
-    assert_eq!(progress, Progress::Ended(Ending::Output(encode(&4))));
+    assert_eq!(progress, Progress::Ended(Ending::Output(encode(4))));
     assert_eq!(
         names(&events)[7..],
         [
@@ -87,7 +87,7 @@ fn a_condition_that_holds_from_the_start_is_waited_for_no_longer() {
 
     let (events, progress) = go_on(&[started()], &*code).expect("it ends");
 
-    assert_eq!(progress, Progress::Ended(Ending::Output(encode(&1))));
+    assert_eq!(progress, Progress::Ended(Ending::Output(encode(1))));
     assert_eq!(
         names(&events),
         ["Started", "ConditionWaitOpened", "ConditionWaitSatisfied"]
@@ -142,5 +142,5 @@ fn a_condition_that_does_not_hold_in_time_fails_the_wait() {
     events.push(over.event(3));
 
     let (_, progress) = go_on(&events, &*code).expect("it ends");
-    assert_eq!(progress, Progress::Ended(Ending::Output(encode(&1))));
+    assert_eq!(progress, Progress::Ended(Ending::Output(encode(1))));
 }

@@ -210,5 +210,5 @@ fn a_run_that_was_handed_signals_which_it_does_not_want_may_return_at_once() {
 
     let (_, progress) = go_on(&[started(), handed.event(2)], &*code).expect("it ends");
 
-    assert_eq!(progress, Progress::Ended(Ending::Output(encode(&1))));
+    assert_eq!(progress, Progress::Ended(Ending::Output(encode(1))));
 }

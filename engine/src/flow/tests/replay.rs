@@ -12,7 +12,7 @@ fn the_same_code_goes_the_same_way() {
 
     assert_eq!((same, progress), (events.clone(), Progress::Waits));
     let (_, ended) = go_on(&completed(events, 2, 4), &*code).expect("it ends");
-    assert_eq!(ended, Progress::Ended(Ending::Output(encode(&4))));
+    assert_eq!(ended, Progress::Ended(Ending::Output(encode(4))));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_value_that_is_too_large_is_a_failure_that_the_code_sees() {
 
     let (_, progress) = go_on(&[started()], &*big).expect("it ends");
 
-    assert_eq!(progress, Progress::Ended(Ending::Output(encode(&1))));
+    assert_eq!(progress, Progress::Ended(Ending::Output(encode(1))));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_run_that_took_the_old_way_keeps_it_wherever_it_comes_by_again() {
 
     let (events, _) = go_on(&completed(events, 2, 2), &*new).expect("it waits");
     let (events, progress) = go_on(&completed(events, 3, 2), &*new).expect("it ends");
-    assert_eq!(progress, Progress::Ended(Ending::Output(encode(&6))));
+    assert_eq!(progress, Progress::Ended(Ending::Output(encode(6))));
     assert!(go_on(&events, &*new).is_ok());
 }
 
@@ -309,5 +309,5 @@ fn a_thousand_timers_in_a_loop_are_told_apart() {
 
     let (_, progress) = go_on(&events, &*code).expect("it ends");
 
-    assert_eq!(progress, Progress::Ended(Ending::Output(encode(&1))));
+    assert_eq!(progress, Progress::Ended(Ending::Output(encode(1))));
 }
