@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use coord_core::{Error, ErrorKind, Name, Result};
+use coord_core::{Error, Name, Result};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use tokio::time::Instant;
 
 use crate::cache::{Cache, Changing};
-use crate::freshness::Freshness;
+use crate::entry::Found;
 use crate::scripts;
 
 /// The most entries in one call: some hundred microseconds of the server's time.
@@ -54,36 +53,6 @@ impl<T: Send + Sync + 'static> Cache<T> {
     /// What Redis has of these names, in their order.
     pub(crate) async fn get_all(&self, names: &[Name]) -> Result<Vec<Option<Arc<T>>>> {
         let entries = &self.shared().entries;
-        if !entries.breaker.lets_through(Instant::now()) {
-            let message = format!(
-                "reading from {}: redis did not answer a moment ago",
-                entries.cache
-            );
-            return Err(Error::unavailable(message));
-        }
-        let sent_at = Instant::now();
-        let read = self.read_all(names).await;
-        match &read {
-            Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) => {
-                if sent_at.elapsed() >= entries.redis.deadline() / 2 {
-                    entries.breaker.failed(Instant::now());
-                }
-            }
-            _ => entries.breaker.answered(),
-        }
-        read
-    }
-
-    async fn read_all(&self, names: &[Name]) -> Result<Vec<Option<Arc<T>>>> {
-        let entries = &self.shared().entries;
-        let fresh = |found: Option<crate::entry::Found<T>>| {
-            found
-                .filter(|found| found.freshness != Freshness::Stale)
-                .and_then(|found| found.value)
-        };
-        if let [name] = names {
-            return Ok(vec![fresh(entries.read(name).await?)]);
-        }
         let mut values = vec![None; names.len()];
         let calls = stream::iter(self.parts(names, |_| 0)).map(|part| async move {
             let asked: Vec<_> = part.iter().map(|index| names[*index].clone()).collect();
@@ -93,7 +62,7 @@ impl<T: Send + Sync + 'static> Cache<T> {
         let mut calls = calls.buffer_unordered(CALLS);
         while let Some((part, found)) = calls.try_next().await? {
             for (index, found) in part.into_iter().zip(found) {
-                values[index] = fresh(found);
+                values[index] = found.and_then(Found::fresh);
             }
         }
         Ok(values)

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use coord_core::{ErrorKind, Result};
 use tokio::time::Instant;
 
 /// How long after a failure nobody asks.
@@ -43,13 +44,29 @@ impl Breaker {
                 .is_ok()
     }
 
-    pub(crate) fn answered(&self) {
+    /// Awaits what Redis is asked, and remembers whether it was there.
+    pub(crate) async fn watch<R>(&self, asking: impl Future<Output = Result<R>>) -> Result<R> {
+        let sent_at = Instant::now();
+        let answer = asking.await;
+        match &answer {
+            Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) => {
+                // Whoever is refused at once need not be spared the wait.
+                if sent_at.elapsed() >= self.probe / 2 {
+                    self.failed(Instant::now());
+                }
+            }
+            _ => self.answered(),
+        }
+        answer
+    }
+
+    fn answered(&self) {
         if self.until_ms.load(Ordering::Acquire) != 0 {
             self.until_ms.store(0, Ordering::Release);
         }
     }
 
-    pub(crate) fn failed(&self, now: Instant) {
+    fn failed(&self, now: Instant) {
         self.until_ms.store(self.at(now + REST), Ordering::Release);
     }
 

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 
 use crate::codec::{Codec, Json};
-use crate::entry::{Entries, Seen};
+use crate::entry::{Entries, Found, Seen};
 use crate::error::LoadError;
 use crate::flight::{Entered, Flights, Landed};
 use crate::load::{self, Load, Work};
@@ -111,10 +111,9 @@ impl<T: Send + Sync + 'static> Cache<T> {
         if let Some(held) = self.near(name) {
             return Ok(held.value);
         }
-        Ok(self
-            .get_all(std::slice::from_ref(name))
-            .await?
-            .swap_remove(0))
+        let entries = &self.0.entries;
+        let found = entries.ask(entries.read(name)).await?;
+        Ok(found.and_then(Found::fresh))
     }
 
     /// The values of `names`, in their order, as [`get`](Self::get) gives them: one call, or on a
@@ -132,9 +131,12 @@ impl<T: Send + Sync + 'static> Cache<T> {
             .collect();
         let far = |index: &usize| values[*index].is_none();
         let far: Vec<usize> = (0..names.len()).filter(far).collect();
-        let asked: Vec<_> = far.iter().map(|index| names[*index].clone()).collect();
-        for (index, value) in far.into_iter().zip(self.get_all(&asked).await?) {
-            values[index] = Some(value);
+        if !far.is_empty() {
+            let asked: Vec<_> = far.iter().map(|index| names[*index].clone()).collect();
+            let found = self.0.entries.ask(self.get_all(&asked)).await?;
+            for (index, value) in far.into_iter().zip(found) {
+                values[index] = Some(value);
+            }
         }
         Ok(values.into_iter().map(Option::flatten).collect())
     }

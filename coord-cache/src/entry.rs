@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coord_core::{Error, ErrorKind, Key, Name, Result};
-use coord_redis::{Command, Receipt, Redis, Reply, ServerKind};
+use coord_redis::{Receipt, Redis, Reply, ServerKind};
 use tokio::time::Instant;
 
 use crate::breaker::Breaker;
@@ -48,6 +48,24 @@ pub(crate) struct Found<T> {
     pub(crate) freshness: Freshness,
     time: Option<Time>,
 }
+
+impl<T> Found<T> {
+    /// The value, within its TTL.
+    pub(crate) fn fresh(self) -> Option<Arc<T>> {
+        self.value.filter(|_| self.freshness != Freshness::Stale)
+    }
+}
+
+/// An entry that is being asked for.
+struct Asked<'a> {
+    name: &'a Name,
+    key: Key,
+    /// Taken before the request is sent.
+    ticket: Option<Ticket>,
+}
+
+/// The bytes of an entry, with its PTTL where that matters.
+type Stored = (Vec<u8>, Option<i64>);
 
 impl<T: Send + Sync + 'static> Entries<T> {
     pub(crate) fn new(
@@ -116,69 +134,72 @@ impl<T: Send + Sync + 'static> Entries<T> {
         })
     }
 
+    /// Asks for what may be had without a loader, or says at once that Redis was away a moment ago.
+    pub(crate) async fn ask<R>(&self, asking: impl Future<Output = Result<R>>) -> Result<R> {
+        if self.breaker.lets_through(Instant::now()) {
+            return self.breaker.watch(asking).await;
+        }
+        let cache = &self.cache;
+        let message = format!("reading from {cache}: redis did not answer a moment ago");
+        Err(Error::unavailable(message))
+    }
+
     /// The entry that is there, and fresh enough to be had without a loader.
     pub(crate) async fn read(&self, name: &Name) -> Result<Option<Found<T>>> {
-        let found = self.read_many(std::slice::from_ref(name)).await?.pop();
-        Ok(found.flatten())
+        let asked = self.asked(name);
+        let stored = if self.options.is_timed() {
+            let reply = self.redis.run(&scripts::read(&[&asked.key])).await?;
+            let [value, pttl_ms] = reply.array()?;
+            timed(value, pttl_ms)?
+        } else {
+            plain(self.redis.run(&scripts::get(&asked.key)).await?)?
+        };
+        self.answered(&asked, stored)
     }
 
     /// Reads the entries of one slot, or all where there are no slots.
     pub(crate) async fn read_many(&self, names: &[Name]) -> Result<Vec<Option<Found<T>>>> {
-        let near = self.near.as_ref();
-        let tickets: Vec<_> = names
-            .iter()
-            .map(|name| near.and_then(|near| near.ticket(name)))
-            .collect();
-        let keys: Vec<_> = names.iter().map(|name| self.key(name)).collect();
-        let replies = self.read_replies(&keys).await?;
-        let mut found = Vec::with_capacity(names.len());
-        for (index, reply) in replies.into_iter().enumerate() {
-            let Some((bytes, pttl_ms)) = reply else {
-                found.push(None);
-                continue;
-            };
-            let key = &keys[index];
-            found.push(match self.understand(key, bytes, pttl_ms) {
-                Seen::Found(entry) => Some(self.found(&names[index], tickets[index], entry)),
-                Seen::Foreign => return Err(Error::corrupt(format!("{key}: not of the cache"))),
-                Seen::Placed | Seen::Filling(_) | Seen::Unreadable(_) => None,
-            });
-        }
-        Ok(found)
+        let asked: Vec<_> = names.iter().map(|name| self.asked(name)).collect();
+        let keys: Vec<_> = asked.iter().map(|asked| &asked.key).collect();
+        let stored: Vec<_> = if self.options.is_timed() {
+            let reply = self.redis.run(&scripts::read(&keys)).await?;
+            let mut items = reply.list()?.into_iter();
+            let pairs = std::iter::from_fn(|| Some((items.next()?, items.next()?)));
+            pairs
+                .map(|(value, pttl_ms)| timed(value, pttl_ms))
+                .collect::<Result<_>>()?
+        } else {
+            let reply = self.redis.run(&scripts::get_many(&keys)).await?;
+            reply
+                .list()?
+                .into_iter()
+                .map(plain)
+                .collect::<Result<_>>()?
+        };
+        let answers = asked.iter().zip(stored);
+        answers
+            .map(|(asked, stored)| self.answered(asked, stored))
+            .collect()
     }
 
-    /// The value of each key, with its PTTL where that matters.
-    async fn read_replies(&self, keys: &[Key]) -> Result<Vec<Option<(Vec<u8>, Option<i64>)>>> {
-        let refs: Vec<_> = keys.iter().collect();
-        if self.options.is_timed() {
-            let mut items = self
-                .redis
-                .run(&scripts::read(&refs))
-                .await?
-                .list()?
-                .into_iter();
-            let mut replies = Vec::with_capacity(keys.len());
-            while let (Some(value), Some(pttl_ms)) = (items.next(), items.next()) {
-                replies.push(match value.optional() {
-                    Some(value) => Some((value.bytes()?, Some(pttl_ms.int()?))),
-                    None => None,
-                });
-            }
-            return Ok(replies);
+    fn asked<'a>(&self, name: &'a Name) -> Asked<'a> {
+        Asked {
+            name,
+            key: self.key(name),
+            ticket: self.near.as_ref().and_then(|near| near.ticket(name)),
         }
-        let plain = |reply: Reply| match reply.optional() {
-            Some(value) => Ok(Some((value.bytes()?, None))),
-            None => Ok(None),
+    }
+
+    /// What is stored, to somebody without a loader.
+    fn answered(&self, asked: &Asked<'_>, stored: Option<Stored>) -> Result<Option<Found<T>>> {
+        let Some((bytes, pttl_ms)) = stored else {
+            return Ok(None);
         };
-        if let [key] = keys {
-            let get = Command::new("GET").key(key).idempotent();
-            return Ok(vec![plain(self.redis.run(&get).await?)?]);
+        match self.understand(&asked.key, bytes, pttl_ms) {
+            Seen::Found(found) => Ok(Some(self.found(asked.name, asked.ticket, found))),
+            Seen::Foreign => Err(Error::corrupt(format!("{}: not of the cache", asked.key))),
+            Seen::Placed | Seen::Filling(_) | Seen::Unreadable(_) => Ok(None),
         }
-        let get = refs
-            .into_iter()
-            .fold(Command::new("MGET").idempotent(), Command::key);
-        let replies = self.redis.run(&get).await?.list()?;
-        replies.into_iter().map(plain).collect()
     }
 
     /// What these bytes say.
@@ -290,9 +311,21 @@ fn is_refusal(error: &Error, sent_at: Instant, deadline: Duration) -> bool {
     error.kind() == ErrorKind::Unavailable && sent_at.elapsed() < deadline / 2
 }
 
-fn pair_of(reply: Reply) -> Result<(Vec<u8>, Option<i64>)> {
+fn pair_of(reply: Reply) -> Result<Stored> {
     let [value, pttl_ms] = reply.array()?;
     Ok((value.bytes()?, Some(pttl_ms.int()?)))
+}
+
+fn plain(value: Reply) -> Result<Option<Stored>> {
+    let value = value.optional().map(|value| Ok((value.bytes()?, None)));
+    value.transpose()
+}
+
+fn timed(value: Reply, pttl_ms: Reply) -> Result<Option<Stored>> {
+    let value = value
+        .optional()
+        .map(|value| Ok((value.bytes()?, Some(pttl_ms.int()?))));
+    value.transpose()
 }
 
 fn tell(cause: Unreadable, key: &Key) {

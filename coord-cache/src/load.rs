@@ -114,26 +114,17 @@ impl<T: Send + Sync + 'static> Work<T> {
 
     async fn fetch(&mut self, unreadable: &[u8]) -> Result<Seen<T>> {
         let entries = &self.shared.entries;
-        let sent_at = Instant::now();
         self.place.may_stand = true;
         let asked = (&self.name, &self.key);
         let placing = (self.place.stamp, &self.place.receipt);
-        let seen = entries.fetch(asked, placing, unreadable).await;
-        match &seen {
-            Ok(Seen::Placed) => entries.breaker.answered(),
-            Ok(_) => {
-                entries.breaker.answered();
-                self.place.is_gone();
-            }
-            Err(error) => {
-                if error.kind() != ErrorKind::Timeout {
-                    self.place.is_gone();
-                }
-                // Whoever is refused at once need not be spared the wait.
-                if sent_at.elapsed() >= entries.redis.deadline() / 2 {
-                    entries.breaker.failed(Instant::now());
-                }
-            }
+        let fetching = entries.fetch(asked, placing, unreadable);
+        let seen = entries.breaker.watch(fetching).await;
+        let may_stand = match &seen {
+            Ok(seen) => matches!(seen, Seen::Placed),
+            Err(error) => error.kind() == ErrorKind::Timeout,
+        };
+        if !may_stand {
+            self.place.is_gone();
         }
         seen
     }

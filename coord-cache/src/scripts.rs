@@ -41,6 +41,17 @@ pub(crate) fn fetch(key: &Key, placeholder: &Head, unreadable: &[u8]) -> Command
     call.arg(FILL_MS).arg(unreadable).idempotent()
 }
 
+/// Reads an entry.
+pub(crate) fn get(key: &Key) -> Command {
+    Command::new("GET").key(key).idempotent()
+}
+
+pub(crate) fn get_many(keys: &[&Key]) -> Command {
+    let get = Command::new("MGET").idempotent();
+    keys.iter().fold(get, |get, key| get.key(key))
+}
+
+/// Reads entries, each with its PTTL.
 pub(crate) fn read(keys: &[&Key]) -> Command {
     READ.call(keys).idempotent()
 }

@@ -1,72 +1,12 @@
-//! Names, and the only place that turns them into keys.
+//! The only place that turns names into keys.
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Error, Result};
+use crate::{Name, Result};
 
-/// The longest name in bytes: far above real identifiers, far below what slows a key lookup.
-const MAX_NAME_BYTES: usize = 512;
-
-/// What a caller calls a thing: a lock, a resource, a tenant, a subject, an owner.
-///
-/// Any text of 1 to 512 bytes. What would be special in a key is encoded when the key is made,
-/// so two different names never share a key.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name(Arc<str>);
-
-impl Name {
-    /// The name `text`.
-    ///
-    /// # Errors
-    /// `Invalid` when it is empty or longer than 512 bytes.
-    pub fn new(text: impl AsRef<str>) -> Result<Self> {
-        let text = text.as_ref();
-        if text.is_empty() {
-            return Err(Error::invalid("a name is empty"));
-        }
-        if text.len() > MAX_NAME_BYTES {
-            return Err(Error::invalid(format!(
-                "a name has {} bytes, more than {MAX_NAME_BYTES}",
-                text.len()
-            )));
-        }
-        Ok(Self(text.into()))
-    }
-
-    /// The name as it was given.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl TryFrom<&str> for Name {
-    type Error = Error;
-
-    fn try_from(text: &str) -> Result<Self> {
-        Self::new(text)
-    }
-}
-
-impl TryFrom<String> for Name {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self> {
-        Self::new(text)
-    }
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for Name {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, formatter)
-    }
-}
+/// Room in a key for what stands between its prefix, kind, tenant, names and part.
+const PUNCTUATION: usize = 8;
 
 /// Where the keys of one application live: a prefix, and a tenant where there are several.
 ///
@@ -117,11 +57,7 @@ impl KeySpace {
     ///
     /// One kind is always used with the same number of names.
     pub fn key(&self, kind: &'static str, names: &[&Name]) -> Key {
-        let mut text = self.opened(kind);
-        for name in names {
-            text.push(':');
-            push_encoded(&mut text, name.as_str());
-        }
+        let mut text = self.opened(kind, names);
         text.push('}');
         Key(text.into())
     }
@@ -134,11 +70,7 @@ impl KeySpace {
     /// The pattern of all keys of `kind` whose names begin with `names`, and whose next name starts
     /// with `start`.
     pub fn pattern_within(&self, kind: &'static str, names: &[&Name], start: &str) -> Pattern {
-        let mut text = self.opened(kind);
-        for name in names {
-            text.push(':');
-            push_encoded(&mut text, name.as_str());
-        }
+        let mut text = self.opened(kind, names);
         text.push(':');
         push_encoded(&mut text, start);
         text.push_str("*}");
@@ -152,7 +84,7 @@ impl KeySpace {
 
     /// The names in `key` if this space made it for `kind` (and it is no part beside one).
     pub fn names(&self, kind: &'static str, key: &str) -> Option<Vec<Name>> {
-        let opened = self.opened(kind);
+        let opened = self.opened(kind, &[]);
         let inner = key
             .strip_prefix(&opened)?
             .strip_prefix(':')?
@@ -163,12 +95,23 @@ impl KeySpace {
             .collect()
     }
 
-    fn opened(&self, kind: &'static str) -> String {
+    /// A key up to its last name, with room for what follows.
+    fn opened(&self, kind: &'static str, names: &[&Name]) -> String {
         debug_assert!(encode(kind) == kind, "a kind is a plain word: {kind}");
-        let mut text = format!("{}:{{{kind}", self.prefix);
-        if let Some(tenant) = &self.tenant {
+        let named = names.iter().map(|name| 1 + name.as_str().len());
+        let tenant = self.tenant.as_ref().map_or("", Name::as_str);
+        let length = self.prefix.len() + kind.len() + tenant.len() + named.sum::<usize>();
+        let mut text = String::with_capacity(length + PUNCTUATION);
+        text.push_str(&self.prefix);
+        text.push_str(":{");
+        text.push_str(kind);
+        if self.tenant.is_some() {
             text.push_str(":@");
-            push_encoded(&mut text, tenant.as_str());
+            push_encoded(&mut text, tenant);
+        }
+        for name in names {
+            text.push(':');
+            push_encoded(&mut text, name.as_str());
         }
         text
     }
@@ -189,8 +132,12 @@ impl Key {
     /// The key beside this one, in the same slot, that holds `part` of it for `name`.
     #[must_use]
     pub fn part_for(&self, part: &'static str, name: &Name) -> Self {
-        let mut text = String::from(self.part(part).as_str());
-        text.push(':');
+        debug_assert!(encode(part) == part, "a part is a plain word: {part}");
+        let length = self.0.len() + part.len() + name.as_str().len();
+        let mut text = String::with_capacity(length + PUNCTUATION);
+        for piece in [&*self.0, ":", part, ":"] {
+            text.push_str(piece);
+        }
         push_encoded(&mut text, name.as_str());
         Self(text.into())
     }
@@ -278,9 +225,13 @@ fn hash_tag(text: &str) -> &str {
     tag
 }
 
-/// Hash tags, separators, glob patterns, the tenant's mark and the escape itself.
+/// Hash tags, separators, glob patterns, the tenant's mark and the escape itself are not.
 fn is_plain(character: char) -> bool {
-    !(character.is_whitespace() || character.is_control() || "%{}:@*?[]\\^".contains(character))
+    match character {
+        '%' | '{' | '}' | ':' | '@' | '*' | '?' | '[' | ']' | '\\' | '^' => false,
+        '!'..='~' => true,
+        other => !(other.is_whitespace() || other.is_control()),
+    }
 }
 
 fn encode(text: &str) -> String {
@@ -291,15 +242,18 @@ fn encode(text: &str) -> String {
 
 fn push_encoded(target: &mut String, text: &str) {
     use fmt::Write as _;
-    for character in text.chars() {
-        if is_plain(character) {
-            target.push(character);
-        } else {
-            for byte in character.encode_utf8(&mut [0; 4]).bytes() {
-                write!(target, "%{byte:02X}").expect("a String takes every write");
-            }
+    let mut rest = text;
+    while let Some(at) = rest.find(|character| !is_plain(character)) {
+        let (plain, special) = rest.split_at(at);
+        let mut characters = special.chars();
+        let character = characters.next().expect("it was found there");
+        target.push_str(plain);
+        for byte in character.encode_utf8(&mut [0; 4]).bytes() {
+            write!(target, "%{byte:02X}").expect("a String takes every write");
         }
+        rest = characters.as_str();
     }
+    target.push_str(rest);
 }
 
 fn decode(text: &str) -> Option<String> {
@@ -319,113 +273,4 @@ fn decode(text: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn name(text: &str) -> Name {
-        Name::new(text).expect("a valid name")
-    }
-
-    fn space() -> KeySpace {
-        KeySpace::new("app:test").expect("a valid prefix")
-    }
-
-    #[test]
-    fn both_limits_of_a_name_hold() {
-        assert!(Name::new("").is_err());
-        assert!(Name::new("x".repeat(512)).is_ok());
-        assert!(Name::new("x".repeat(513)).is_err());
-    }
-
-    #[test]
-    fn a_prefix_with_braces_does_not_move_the_hash_tag() {
-        let keys = KeySpace::new("{all}").expect("a valid prefix");
-
-        let key = keys.key("lock", &[&name("a")]);
-
-        assert_eq!(key.as_str(), "%7Ball%7D:{lock:a}");
-        assert_eq!(key.hash_tag(), "lock:a");
-    }
-
-    #[test]
-    fn a_part_and_a_channel_stay_in_the_slot_of_their_key() {
-        let key = space().key("lock", &[&name("a")]);
-
-        assert_eq!(key.part("wake").hash_tag(), key.hash_tag());
-        assert_eq!(key.part("wake").channel(3).hash_tag(), key.hash_tag());
-        let of = |text| key.part_for("seen", &name(text));
-        assert_eq!(of("{b}:c").as_str(), "app:test:{lock:a}:seen:%7Bb%7D%3Ac");
-        assert_eq!(of("{b}:c").hash_tag(), key.hash_tag());
-        assert_ne!(key.channel(0), key.channel(1));
-    }
-
-    #[test]
-    fn a_pattern_takes_glob_characters_in_names_literally() {
-        assert_eq!(
-            space().pattern("lease", "a*").as_str(),
-            "app:test:{lease:a%2A*}"
-        );
-    }
-
-    #[test]
-    fn a_pattern_within_names_matches_none_whose_name_only_begins_like_them() {
-        let pattern = space().pattern_within("cache", &[&name("users")], "4");
-
-        assert_eq!(pattern.as_str(), "app:test:{cache:users:4*}");
-        assert_eq!(pattern.start(), "app:test:{cache:users:4");
-        let all = space().pattern_within("cache", &[&name("users")], "");
-        let other = space().key("cache", &[&name("users2"), &name("4")]);
-        assert!(!other.as_str().starts_with(all.start()));
-    }
-
-    #[test]
-    fn parts_beside_a_key_are_not_listed_as_names() {
-        let key = space().key("lease", &[&name("a")]);
-
-        assert_eq!(space().names("lease", key.as_str()), Some(vec![name("a")]));
-        assert_eq!(space().names("lease", key.part("record").as_str()), None);
-    }
-
-    proptest! {
-        #[test]
-        fn a_key_has_one_hash_tag_and_gives_its_names_back(
-            prefix in ".{1,20}", tenant in proptest::option::of(".{1,20}"), first in ".{1,20}", second in ".{1,20}",
-        ) {
-            let keys = KeySpace::new(&prefix).expect("a valid prefix");
-            let keys = tenant.as_ref().map_or(keys.clone(), |tenant| keys.tenant(&name(tenant)));
-            let names = [name(&first), name(&second)];
-            let key = keys.key("kind", &[&names[0], &names[1]]);
-
-            prop_assert_eq!(key.as_str().matches('{').count(), 1);
-            prop_assert_eq!(key.as_str().matches('}').count(), 1);
-            prop_assert!(!key.as_str().contains(char::is_whitespace));
-            prop_assert_eq!(keys.names("kind", key.as_str()), Some(names.to_vec()));
-        }
-
-        #[test]
-        fn two_different_sets_of_names_never_share_a_key(
-            one in (proptest::option::of("[a:@%{}]{1,4}"), "[a:@%{}]{1,4}"),
-            other in (proptest::option::of("[a:@%{}]{1,4}"), "[a:@%{}]{1,4}"),
-        ) {
-            let key = |(tenant, text): &(Option<String>, String)| {
-                let keys = space();
-                let keys = tenant.as_ref().map_or(keys.clone(), |tenant| keys.tenant(&name(tenant)));
-                keys.key("lock", &[&name(text)])
-            };
-
-            prop_assert_eq!(one == other, key(&one) == key(&other));
-        }
-
-        #[test]
-        fn a_pattern_matches_by_the_start_of_the_name(text in ".{1,8}", cut in 0_usize..8) {
-            let start: String = text.chars().take(cut).collect();
-            let key = space().key("lease", &[&name(&text)]);
-            let pattern = space().pattern("lease", &start);
-
-            let literal = pattern.as_str().strip_suffix("*}").expect("ends in a star");
-            prop_assert!(key.as_str().starts_with(literal));
-        }
-    }
-}
+mod tests;

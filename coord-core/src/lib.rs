@@ -47,6 +47,7 @@ mod calendar;
 mod env;
 mod error;
 mod key;
+mod name;
 pub mod signals;
 mod token;
 mod ttl;
@@ -56,7 +57,8 @@ pub use backoff::Backoff;
 pub use calendar::Calendar;
 pub use env::{Env, Variable};
 pub use error::{Error, ErrorKind, Result};
-pub use key::{Channel, Key, KeySpace, Name, Pattern};
+pub use key::{Channel, Key, KeySpace, Pattern};
+pub use name::Name;
 pub use token::{ClaimToken, FencingToken};
 pub use ttl::Ttl;
 

@@ -129,6 +129,8 @@ async fn a_delete_during_an_outage_says_that_it_did_not_happen() {
     cache.set(&name("1"), &"Ada".to_owned()).await.unwrap();
     proxy.refuse().await;
     proxy.cut().await;
+    // From here on the cut is known, so that nothing is sent which may be executed.
+    cache.get(&name("1")).await.unwrap_err();
 
     let start = Instant::now();
     let error = cache.delete(&name("1")).await.unwrap_err();

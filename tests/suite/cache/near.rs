@@ -160,9 +160,17 @@ async fn an_answer_that_was_overtaken_by_its_news_is_not_kept() {
     })
     .await;
 
-    others.set(&name("1"), &"new".to_owned()).await.unwrap();
-    // Time for the news, which come on another connection, to overtake the answer.
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    for entry in ["1", "other"] {
+        others.set(&name(entry), &"new".to_owned()).await.unwrap();
+    }
+    // News come in order: those of the other one say that the first have overtaken their answer.
+    eventually(SOON, "the news are there", || async {
+        let other = name("other");
+        let served = tokio::time::timeout(Duration::ZERO, cache.get(&other)).await;
+        // It is not in the process any more, and the connection is held.
+        served.is_err()
+    })
+    .await;
     hold.release();
 
     assert_eq!(
