@@ -48,7 +48,7 @@ async fn main() -> Result<()> {
             }
             received = subscription.next() => match received {
                 Some(Received::Message(message)) => {
-                    let (name, price) = message.body;
+                    let (name, price) = message.body()?;
                     list.insert(name, price);
                     println!("prices: {list:?}");
                 }

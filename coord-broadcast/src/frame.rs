@@ -5,43 +5,46 @@
 use crate::position::{Position, from_hexadecimal, read_sequence};
 use crate::signals::Skip;
 
-const VERSION: &[u8] = b"1";
+const VERSION: &[u8] = b"1:";
 
-/// One message as it was published.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Frame<'a> {
+/// What stands before the body of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Frame {
     pub(crate) position: Position,
     /// Who published it.
     pub(crate) origin: u64,
-    pub(crate) body: &'a [u8],
+    /// Where the body begins.
+    pub(crate) body: usize,
 }
 
-impl<'a> Frame<'a> {
+impl Frame {
     /// Reads a frame, or says why it is none of ours.
-    pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, Skip> {
-        let mut parts = bytes.splitn(5, |&byte| byte == b':');
-        let version = parts.next().unwrap_or_default();
-        let mut text = || std::str::from_utf8(parts.next()?).ok();
-        let mut read = || {
-            let epoch = from_hexadecimal(text()?)?;
-            let sequence = read_sequence(text()?).filter(|sequence| *sequence > 0)?;
-            let origin = from_hexadecimal(text()?)?;
-            Some((Position { epoch, sequence }, origin))
-        };
-        if version != VERSION {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Skip> {
+        let Some(rest) = bytes.strip_prefix(VERSION) else {
+            let version = bytes.split(|&byte| byte == b':').next().unwrap_or_default();
             let is_version = !version.is_empty() && version.iter().all(u8::is_ascii_digit);
             return Err(if is_version && version.len() < bytes.len() {
                 Skip::Version
             } else {
                 Skip::Foreign
             });
-        }
-        let (position, origin) = read().ok_or(Skip::Foreign)?;
-        let body = parts.next().ok_or(Skip::Foreign)?;
-        Ok(Self {
+        };
+        Self::parts(bytes.len(), rest).ok_or(Skip::Foreign)
+    }
+
+    fn parts(length: usize, rest: &[u8]) -> Option<Self> {
+        let (epoch, rest) = rest.split_first_chunk()?;
+        let rest = rest.strip_prefix(b":")?;
+        let (sequence, rest) = rest.split_at(rest.iter().position(|&byte| byte == b':')?);
+        let (origin, rest) = rest.strip_prefix(b":")?.split_first_chunk()?;
+        let position = Position {
+            epoch: from_hexadecimal(epoch)?,
+            sequence: read_sequence(sequence).filter(|sequence| *sequence > 0)?,
+        };
+        Some(Self {
             position,
-            origin,
-            body,
+            origin: from_hexadecimal(origin)?,
+            body: length - rest.strip_prefix(b":")?.len(),
         })
     }
 }
@@ -54,7 +57,8 @@ mod tests {
 
     #[test]
     fn a_frame_is_read_with_whatever_its_body_contains() {
-        let frame = Frame::read(b"1:00000000000000ab:7:00000000000000cd:{\"a\":[1:2]}");
+        let bytes = b"1:00000000000000ab:7:00000000000000cd:{\"a\":[1:2]}";
+        let frame = Frame::read(bytes).expect("it is one");
 
         let expected = Frame {
             position: Position {
@@ -62,9 +66,10 @@ mod tests {
                 sequence: 7,
             },
             origin: 0xcd,
-            body: b"{\"a\":[1:2]}",
+            body: 38,
         };
-        assert_eq!(frame, Ok(expected));
+        assert_eq!(frame, expected);
+        assert_eq!(&bytes[frame.body..], b"{\"a\":[1:2]}");
     }
 
     #[test]
@@ -89,7 +94,9 @@ mod tests {
     proptest! {
         #[test]
         fn no_message_of_anybody_breaks_the_reader(bytes: Vec<u8>) {
-            _ = Frame::read(&bytes);
+            if let Ok(frame) = Frame::read(&bytes) {
+                prop_assert!(frame.body <= bytes.len());
+            }
         }
     }
 }

@@ -48,7 +48,7 @@
 //! broadcast.publish(&prices, &("tea".to_owned(), 350)).await?;
 //! while let Some(received) = subscription.next().await {
 //!     match received {
-//!         Received::Message(message) => println!("{:?}", message.body),
+//!         Received::Message(message) => println!("{:?}", message.body()?),
 //!         Received::Gap(gap) => println!("read all prices again: {:?} missed", gap.missed),
 //!         Received::Lagged(count) => println!("read all prices again: {count} missed"),
 //!     }
@@ -75,14 +75,17 @@
 mod broadcast;
 mod frame;
 mod position;
+mod received;
 mod replay;
 mod signals;
 mod subscription;
+mod tally;
 mod topic;
 mod track;
 
 pub use broadcast::{Broadcast, Published};
 pub use position::Position;
+pub use received::{Gap, Message, Received};
 pub use signals::SIGNALS;
-pub use subscription::{Gap, Message, Received, Subscription};
+pub use subscription::Subscription;
 pub use topic::Topic;

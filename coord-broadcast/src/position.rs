@@ -38,15 +38,22 @@ pub(crate) fn hexadecimal(id: u64) -> String {
 }
 
 /// The 64 bits of an epoch or an origin.
-pub(crate) fn from_hexadecimal(text: &str) -> Option<u64> {
-    let is_id = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_id.then(|| u64::from_str_radix(text, 16).ok()).flatten()
+pub(crate) fn from_hexadecimal(digits: &[u8; 16]) -> Option<u64> {
+    digits.iter().try_fold(0, |id, &digit| {
+        Some(id << 4 | u64::from(char::from(digit).to_digit(16)?))
+    })
 }
 
 /// A sequence; Lua counts exactly up to 2^53 and no further.
-pub(crate) fn read_sequence(text: &str) -> Option<u64> {
+pub(crate) fn read_sequence(digits: &[u8]) -> Option<u64> {
     const MOST: u64 = 1 << 53;
-    text.parse().ok().filter(|sequence| *sequence <= MOST)
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0, |sequence, &digit| {
+        let sequence = sequence * 10 + u64::from(char::from(digit).to_digit(10)?);
+        (sequence <= MOST).then_some(sequence)
+    })
 }
 
 impl fmt::Display for Position {
@@ -64,8 +71,8 @@ impl FromStr for Position {
         let read = || {
             let (epoch, sequence) = text.split_once(':')?;
             Some(Self {
-                epoch: from_hexadecimal(epoch)?,
-                sequence: read_sequence(sequence)?,
+                epoch: from_hexadecimal(epoch.as_bytes().try_into().ok()?)?,
+                sequence: read_sequence(sequence.as_bytes())?,
             })
         };
         read().ok_or_else(|| Error::corrupt("the position of a topic is something else"))
@@ -97,6 +104,8 @@ mod tests {
             "ab:7",
             "00000000000000ab:",
             "00000000000000ab:-1",
+            "00000000000000ab:+1",
+            "00000000000000ab:9007199254740993",
             "+0000000000000ab:7",
             "00000000000000ab:18446744073709551615",
         ] {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use coord_core::signals::Detail;
@@ -9,6 +10,7 @@ use coord_core::{Backoff, Channel, Error, ErrorKind, Key, Result};
 use coord_redis::{Command, Redis, Reply};
 
 use crate::frame::Frame;
+use crate::position::Position;
 use crate::signals::{Cause, Signal};
 use crate::track::Span;
 
@@ -46,7 +48,7 @@ type Reading = Pin<Box<dyn Future<Output = Result<Vec<Entry>>> + Send>>;
 /// What a read gave, in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    Frame(Vec<u8>),
+    Message(Arc<[u8]>, Frame),
     /// These are not in the log.
     Gone(Span),
     /// The log could not be read.
@@ -128,16 +130,16 @@ impl Replay {
         // From where nothing has been found or told yet.
         let mut next = self.span.from;
         let mut reached = self.span.from;
-        for Entry { sequence, frame } in entries {
-            bytes += frame.len() as u64;
+        for Entry { sequence, message } in entries {
+            bytes += message.len() as u64;
             reached = sequence + 1;
-            let is_ours = Frame::read(&frame).is_ok_and(|frame| {
-                let position = frame.position;
-                position.epoch == self.span.epoch && position.sequence == sequence
-            });
-            if is_ours {
+            let epoch = self.span.epoch;
+            let at = Position { epoch, sequence };
+            if let Ok(frame) = Frame::read(&message)
+                && frame.position == at
+            {
                 found.extend(self.gone(next, sequence - 1));
-                found.push(Read::Frame(frame));
+                found.push(Read::Message(message.into(), frame));
                 next = sequence + 1;
             }
         }
@@ -168,19 +170,19 @@ impl fmt::Debug for Replay {
 /// One entry of the log: `sequence-0` and its frame.
 struct Entry {
     sequence: u64,
-    frame: Vec<u8>,
+    message: Vec<u8>,
 }
 
 fn entries(reply: Reply) -> Result<Vec<Entry>> {
     let entries = reply.list()?.into_iter().map(|entry| {
         let [id, fields] = entry.array()?;
-        let [_, frame] = fields.array()?;
+        let [_, message] = fields.array()?;
         let id = id.text()?;
         let sequence = id.split_once('-').and_then(|(first, _)| first.parse().ok());
         let foreign = || Error::corrupt("the log of a topic is something else");
         Ok(Entry {
             sequence: sequence.ok_or_else(foreign)?,
-            frame: frame.bytes()?,
+            message: message.bytes()?,
         })
     });
     entries.collect()

@@ -77,6 +77,7 @@ pub(crate) enum Signal {
     },
     Received {
         way: Way,
+        messages: u64,
         channel: Channel,
     },
     Missed {
@@ -106,8 +107,8 @@ coord_core::declare! { "redis.broadcast.";
     PublishFailed { outcome, channel, error } => "redis.broadcast.publish_failed",
         "A message was not published, or nobody knows whether it was.",
         Counter, Error, Page(MoreThan(10, FIVE_MINUTES), Runbook("broadcast-publish-failed"));
-    Received { way, channel } => "redis.broadcast.received",
-        "A subscriber was given a message.",
+    Received { way, messages, channel } => "redis.broadcast.received",
+        "A subscriber was given messages, which are told in batches.",
         Counter, Debug, Unmonitored("the traffic itself; redis.broadcast.missed and .gap_unknown tell of what did not come");
     Missed { cause, missed, channel } => "redis.broadcast.missed",
         "A subscriber missed this many messages, and was told so.",
@@ -116,7 +117,7 @@ coord_core::declare! { "redis.broadcast.";
         "A subscriber missed messages, and nobody knows how many; it was told so.",
         Counter, Warn, Ticket(Any(FIFTEEN_MINUTES), Runbook("broadcast-gap-unknown"));
     Skipped { cause, channel, error } => "redis.broadcast.skipped",
-        "A message that subscribers cannot read was skipped.",
+        "A message that a subscriber cannot read was skipped, or its body refused.",
         Counter, Warn, Ticket(Any(FIFTEEN_MINUTES), Runbook("broadcast-skipped"));
     ReplayFailed { channel, error } => "redis.broadcast.replay_failed",
         "An attempt to read missed messages from the log failed.",

@@ -1,7 +1,9 @@
-//! What a subscriber receives.
+//! Receiving: messages in order, and what was missed in its place.
 
 use std::collections::VecDeque;
-use std::ops::RangeInclusive;
+use std::future::poll_fn;
+use std::marker::PhantomData;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,42 +14,12 @@ use serde::de::DeserializeOwned;
 
 use crate::frame::Frame;
 use crate::position::Position;
+use crate::received::{Gap, Message, Received};
 use crate::replay::{Read, Replay};
-use crate::signals::{Cause, Doubt, Signal, Skip, Way};
+use crate::signals::{Cause, Doubt, Signal, Way};
+use crate::tally::Tally;
 use crate::topic::{KIND, Place, Topic};
 use crate::track::{Hole, Span, Track};
-
-/// What a subscriber receives.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Received<T> {
-    /// A message.
-    Message(Message<T>),
-    /// Messages were missed, for good.
-    Gap(Gap),
-    /// The subscriber was too slow for its buffer of 256 messages, and missed so many.
-    Lagged(u64),
-}
-
-/// A message as its subscriber gets it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message<T> {
-    /// The topic it was published to.
-    pub topic: Name,
-    /// Its place in the topic.
-    pub position: Position,
-    /// What was published.
-    pub body: T,
-}
-
-/// Messages that a subscriber missed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gap {
-    /// The sequences that are missing; nothing when nobody knows, since the server has lost the
-    /// sequence or does not know of all topics.
-    pub missed: Option<RangeInclusive<u64>>,
-    /// For how long the subscription was interrupted; zero when it was not.
-    pub lasted: Duration,
-}
 
 /// A subscription to one topic, or to all whose names begin alike.
 ///
@@ -65,7 +37,8 @@ pub struct Subscription<T> {
     ready: VecDeque<Received<T>>,
     replay: Option<Replay>,
     /// The message that showed what was missed before it.
-    held: Option<Arc<[u8]>>,
+    held: Option<(Arc<[u8]>, Frame)>,
+    tally: Tally,
 }
 
 #[derive(Debug)]
@@ -114,6 +87,7 @@ impl<T: DeserializeOwned> Subscription<T> {
     fn new(redis: &Redis, following: Following, source: Source, origin: u64) -> Self {
         Self {
             redis: redis.clone(),
+            tally: Tally::new(following.channel()),
             following,
             source,
             left_out: None,
@@ -138,7 +112,7 @@ impl<T: DeserializeOwned> Subscription<T> {
     /// is told, or replayed where the topic has a log, before the first message after it, and also
     /// when none follows. An interruption in which nothing was published is not told.
     ///
-    /// A message that is none of ours, of another version or not a `T` is skipped, with the signal
+    /// A message that is none of ours, or of another version, is skipped with the signal
     /// `redis.broadcast.skipped`.
     ///
     /// # Cancel safety
@@ -150,12 +124,12 @@ impl<T: DeserializeOwned> Subscription<T> {
             }
             if self.replay.is_some() {
                 self.read_on().await;
-            } else if let Some(message) = self.held.take() {
-                if let Some(received) = self.opened(&message, None, Way::Live) {
+            } else if let Some((message, frame)) = self.held.take() {
+                if let Some(received) = self.opened(message, frame, None, Way::Live) {
                     return Some(received);
                 }
             } else {
-                match self.following.next().await? {
+                match self.hear().await? {
                     Heard::Message { channel, message } => {
                         if let Some(received) = self.heard(channel.as_deref(), message) {
                             return Some(received);
@@ -191,40 +165,58 @@ impl<T: DeserializeOwned> Subscription<T> {
         }
     }
 
+    /// The next thing heard. Before it waits, it tells of the messages that were given out.
+    async fn hear(&mut self) -> Option<Heard> {
+        let (tally, hearing) = (&mut self.tally, self.following.next());
+        let mut hearing = pin!(hearing);
+        poll_fn(|context| {
+            let heard = hearing.as_mut().poll(context);
+            if heard.is_pending() {
+                tally.tell();
+            }
+            heard
+        })
+        .await
+    }
+
     /// Judges a message; gives it out unless something comes before it.
     fn heard(&mut self, channel: Option<&str>, message: Arc<[u8]>) -> Option<Received<T>> {
-        let Source::Topic { track, .. } = &mut self.source else {
-            return self.opened(&message, channel, Way::Live);
-        };
         let frame = match Frame::read(&message) {
             Ok(frame) => frame,
             Err(cause) => {
-                self.skipped(cause, Detail::new("not a frame of this version"));
+                let channel = self.following.channel().clone();
+                let error = Detail::new("not a frame of this version");
+                Signal::Skipped {
+                    cause,
+                    channel,
+                    error,
+                }
+                .emit();
                 return None;
             }
         };
-        let judged = track.message(frame.position);
-        if let Some(hole) = judged.hole {
-            self.missed(hole, judged.lasted);
-            self.held = judged.wanted.then_some(message);
-            return None;
+        if let Source::Topic { track, .. } = &mut self.source {
+            let judged = track.message(frame.position);
+            if let Some(hole) = judged.hole {
+                self.missed(hole, judged.lasted);
+                self.held = judged.wanted.then_some((message, frame));
+                return None;
+            }
+            if !judged.wanted {
+                return None;
+            }
         }
-        if judged.wanted {
-            self.opened(&message, channel, Way::Live)
-        } else {
-            None
-        }
+        self.opened(message, frame, channel, Way::Live)
     }
 
-    /// What is in a frame, if this subscriber is to have it and can read it.
-    fn opened(&self, frame: &[u8], channel: Option<&str>, way: Way) -> Option<Received<T>> {
-        let frame = match Frame::read(frame) {
-            Ok(frame) => frame,
-            Err(cause) => {
-                self.skipped(cause, Detail::new("not a frame of this version"));
-                return None;
-            }
-        };
+    /// A message, if this subscriber is to have it.
+    fn opened(
+        &mut self,
+        bytes: Arc<[u8]>,
+        frame: Frame,
+        channel: Option<&str>,
+        way: Way,
+    ) -> Option<Received<T>> {
         if self.left_out == Some(frame.origin) {
             return None;
         }
@@ -232,37 +224,21 @@ impl<T: DeserializeOwned> Subscription<T> {
             (Source::Topic { name, .. }, _) => name.clone(),
             (Source::Pattern, channel) => self.name(channel?)?,
         };
-        match serde_json::from_slice(frame.body) {
-            Ok(body) => {
-                let channel = self.following.channel().clone();
-                Signal::Received { way, channel }.emit();
-                Some(Received::Message(Message {
-                    topic,
-                    position: frame.position,
-                    body,
-                }))
-            }
-            Err(error) => {
-                self.skipped(Skip::Body, Detail::error(&error));
-                None
-            }
-        }
+        self.tally.count(way);
+        Some(Received::Message(Message {
+            topic,
+            position: frame.position,
+            channel: self.following.channel().clone(),
+            bytes,
+            start: frame.body,
+            body: PhantomData,
+        }))
     }
 
     /// The topic of a channel.
     fn name(&self, channel: &str) -> Option<Name> {
         let (key, _database) = channel.rsplit_once('@')?;
         self.redis.keys().names(KIND, key)?.into_iter().next()
-    }
-
-    fn skipped(&self, cause: Skip, error: Detail) {
-        let channel = self.following.channel().clone();
-        Signal::Skipped {
-            cause,
-            channel,
-            error,
-        }
-        .emit();
     }
 
     /// Tells of what was missed, or has it replayed.
@@ -330,8 +306,8 @@ impl<T: DeserializeOwned> Subscription<T> {
         }
         for read in found {
             match read {
-                Read::Frame(frame) => {
-                    let received = self.opened(&frame, None, Way::Replayed);
+                Read::Message(message, frame) => {
+                    let received = self.opened(message, frame, None, Way::Replayed);
                     self.ready.extend(received);
                 }
                 Read::Gone(span) => self.gone(span, Cause::Trimmed, lasted),

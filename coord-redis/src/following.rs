@@ -23,7 +23,8 @@ pub enum Heard {
     /// What the check found after that. Everything that was published before it looked, and after
     /// the server had confirmed the subscription again, came before it.
     Checked(Reply),
-    /// The subscriber was too slow; so many of these were dropped.
+    /// The subscriber was too slow; so many of these were dropped. It knows what that means for it,
+    /// so it tells of it, too: the signal `redis.subscription.lagged` is not emitted.
     Lagged(u64),
 }
 

@@ -73,7 +73,11 @@ impl Subscription {
                 Ok(Event::Gap(length)) => Notice::Gap(length),
                 // Another subscriber of this channel asked for that.
                 Ok(Event::Checked(_)) => continue,
-                Err(missed) => Notice::Lagged(missed),
+                Err(missed) => {
+                    let channel = self.channel().clone();
+                    Signal::SubscriptionLagged { missed, channel }.emit();
+                    Notice::Lagged(missed)
+                }
             });
         }
     }
@@ -82,14 +86,7 @@ impl Subscription {
     pub(crate) async fn event(&mut self) -> Option<Result<Event, u64>> {
         match self.events.recv().await {
             Ok(event) => Some(Ok(event)),
-            Err(broadcast::error::RecvError::Lagged(missed)) => {
-                Signal::SubscriptionLagged {
-                    missed,
-                    channel: self.channel().clone(),
-                }
-                .emit();
-                Some(Err(missed))
-            }
+            Err(broadcast::error::RecvError::Lagged(missed)) => Some(Err(missed)),
             Err(broadcast::error::RecvError::Closed) => None,
         }
     }

@@ -197,9 +197,17 @@ fn lost(from: u64, to: u64, gap: &Gap) {
     assert_eq!(gap.missed, Some(from..=to));
 }
 
+/// How many messages the subscribers of `channel` were told to have been given.
+fn received(channel: &str, way: &str) -> u64 {
+    let fields = [("channel", channel), ("way", way)];
+    let told = recorder().seen("redis.broadcast.received", &fields);
+    let messages = told.iter().map(|event| event.field("messages").unwrap());
+    messages.map(|count| count.parse::<u64>().unwrap()).sum()
+}
+
 /// What comes next are these messages, without anything in between.
 async fn gets(subscription: &mut Subscription<u64>, bodies: impl IntoIterator<Item = u64>) {
     for body in bodies {
-        assert_eq!(message(subscription).await.body, body);
+        assert_eq!(message(subscription).await.body().unwrap(), body);
     }
 }

@@ -99,8 +99,8 @@ pub(crate) async fn run(server: &Server) -> Result<Table> {
             format!(
                 "{BATCH} messages at once, awaited by all before the next. Costs are a message"
             ),
-            "ours: sequence and epoch in each message, JSON, one connection a process; redis-rs: \
-             bare bytes, a connection a subscriber; fred: bare bytes, one connection a process"
+            "ours: sequence and epoch in each message, one connection a process; redis-rs: a \
+             connection a subscriber; fred: one connection a process. Nobody decodes a body"
                 .to_owned(),
             format!(
                 "a miss: the connections of {} subscribers fall silent, a message is published; from \

@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         tokio::select! {
             received = subscription.next() => match received {
                 Some(Received::Message(message)) => {
-                    println!("message {} {}", message.position.sequence(), message.body);
+                    println!("message {} {}", message.position.sequence(), message.body()?);
                 }
                 Some(Received::Gap(gap)) => match gap.missed {
                     Some(missed) => println!("gap {} {}", missed.start(), missed.end()),

@@ -57,7 +57,7 @@ impl Verdicts {
                 received = subscription.next() => received,
             };
             match received {
-                Some(Received::Message(message)) => known.extend([message.body]),
+                Some(Received::Message(message)) => known.extend([message.body()?]),
                 Some(Received::Gap(_) | Received::Lagged(_)) => known.extend(self.report.read()?),
                 None => return Ok(()),
             }
