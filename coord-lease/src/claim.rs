@@ -148,6 +148,7 @@ impl Pending {
             record: self.record.clone(),
             token: std::mem::replace(&mut self.token, ClaimToken::random()),
             fence,
+            life: self.ttl,
             ttl: self.ttl,
             sent_at,
             on_loss: lost,

@@ -65,11 +65,11 @@ impl Engine {
             let run = run(Arc::downgrade(self), Arc::clone(&self.wake));
             self.redis.tend(run);
         }
-        let (ttl, sent_at) = (grant.ttl, grant.sent_at);
+        let (lives, sent_at) = ((grant.life, grant.ttl), grant.sent_at);
         let held = Arc::new(Held::new(grant));
         let (id, is_next) = {
             let mut plan = self.plan();
-            let id = plan.schedule.add(Arc::clone(&held), ttl, sent_at);
+            let id = plan.schedule.add(Arc::clone(&held), lives, sent_at);
             let next = plan.schedule.next();
             (id, plan.asleep_until.is_none() || plan.asleep_until > next)
         };

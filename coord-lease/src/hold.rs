@@ -25,8 +25,11 @@ pub struct Grant {
     /// The number that the script gave.
     pub fence: FencingToken,
     /// The life that the server gave it.
+    pub life: Ttl,
+    /// The life that each renewal gives it.
     pub ttl: Ttl,
-    /// The instant before the request was sent: trust counts from there.
+    /// The instant before the request was sent, or a later one before the grant: trust counts from
+    /// there.
     pub sent_at: Instant,
     /// Told once, if the lease is found lost: where the service that granted emits its signal, so
     /// that one loss raises one alarm. It runs where the loss was found and must not block.
@@ -180,7 +183,7 @@ impl Held {
             fence: grant.fence,
             on_loss: grant.on_loss,
             state: watch::Sender::new(State {
-                valid_until: valid_until(grant.sent_at, grant.ttl),
+                valid_until: valid_until(grant.sent_at, grant.life),
                 end: None,
             }),
             key: grant.key,

@@ -70,11 +70,11 @@ impl<T> Default for Schedule<T> {
 }
 
 impl<T: Clone> Schedule<T> {
-    /// Adds a lease that was granted by a request of `sent_at`.
-    pub(crate) fn add(&mut self, lease: T, ttl: Ttl, sent_at: Instant) -> Id {
+    /// Adds a lease that was granted for `life` by a request of `sent_at`, and is renewed for `ttl`.
+    pub(crate) fn add(&mut self, lease: T, (life, ttl): (Ttl, Ttl), sent_at: Instant) -> Id {
         let id = self.next;
         self.next += 1;
-        let valid_until = valid_until(sent_at, ttl);
+        let valid_until = valid_until(sent_at, life);
         let entry = Entry {
             lease,
             ttl,
@@ -85,7 +85,7 @@ impl<T: Clone> Schedule<T> {
         };
         self.alarms.insert((entry.alarm, id));
         self.entries.insert(id, entry);
-        self.renewed(id, sent_at);
+        self.renew_after(id, sent_at, life);
         id
     }
 
@@ -144,12 +144,18 @@ impl<T: Clone> Schedule<T> {
         let Some(entry) = self.entries.get_mut(&id) else {
             return false;
         };
-        let ttl = entry.ttl.as_duration();
-        entry.valid_until = entry.valid_until.max(valid_until(sent_at, entry.ttl));
+        let ttl = entry.ttl;
+        entry.valid_until = entry.valid_until.max(valid_until(sent_at, ttl));
         entry.failures = 0;
-        let due = sent_at + ttl / RENEWALS_PER_TTL;
-        self.plan(id, due, Some(due - ttl / EARLY_PER_TTL));
+        self.renew_after(id, sent_at, ttl);
         true
+    }
+
+    /// Plans the renewal of a lease that has lived for `life` since `sent_at`.
+    fn renew_after(&mut self, id: Id, sent_at: Instant, life: Ttl) {
+        let life = life.as_duration();
+        let due = sent_at + life / RENEWALS_PER_TTL;
+        self.plan(id, due, Some(due - life / EARLY_PER_TTL));
     }
 
     /// One call to renew `ids` failed without an answer about them; `backoff` gives the wait after
@@ -204,6 +210,16 @@ mod tests {
         Ttl::from_millis(millis).expect("in range")
     }
 
+    /// Adds a lease whose renewals give it what its grant did.
+    fn add(
+        schedule: &mut Schedule<&'static str>,
+        lease: &'static str,
+        ttl: Ttl,
+        sent_at: Instant,
+    ) -> Id {
+        schedule.add(lease, (ttl, ttl), sent_at)
+    }
+
     fn ids(due: &Due<&'static str>) -> Vec<&'static str> {
         due.renew.iter().map(|&(_, lease)| lease).collect()
     }
@@ -219,7 +235,7 @@ mod tests {
     #[test]
     fn a_lease_is_renewed_at_a_third_of_its_ttl_and_not_before() {
         let (mut schedule, start) = (Schedule::default(), Instant::now());
-        schedule.add("a", ttl(3000), start);
+        add(&mut schedule, "a", ttl(3000), start);
 
         assert_eq!(ids(&schedule.due(start + 999 * MS)), [""; 0]);
         assert_eq!(schedule.next(), Some(start + 1000 * MS));
@@ -230,9 +246,9 @@ mod tests {
     #[test]
     fn a_lease_goes_along_with_another_up_to_an_eighth_of_its_ttl_early() {
         let (mut schedule, start) = (Schedule::default(), Instant::now());
-        schedule.add("first", ttl(2400), start);
-        schedule.add("near", ttl(2400), start + 300 * MS);
-        schedule.add("far", ttl(2400), start + 301 * MS);
+        add(&mut schedule, "first", ttl(2400), start);
+        add(&mut schedule, "near", ttl(2400), start + 300 * MS);
+        add(&mut schedule, "far", ttl(2400), start + 301 * MS);
 
         assert_eq!(ids(&schedule.due(start + 800 * MS)), ["first", "near"]);
     }
@@ -240,7 +256,7 @@ mod tests {
     #[test]
     fn a_lease_whose_renewal_is_under_way_is_lost_when_its_time_is_up() {
         let (mut schedule, start) = (Schedule::default(), Instant::now());
-        schedule.add("a", ttl(1000), start);
+        add(&mut schedule, "a", ttl(1000), start);
         let under_way = schedule.due(start + 334 * MS).renew;
 
         assert_eq!(schedule.next(), Some(start + 988 * MS));
@@ -253,7 +269,7 @@ mod tests {
     #[test]
     fn a_renewal_counts_from_its_sending_and_never_backwards() {
         let (mut schedule, start) = (Schedule::default(), Instant::now());
-        let id = schedule.add("a", ttl(3000), start);
+        let id = add(&mut schedule, "a", ttl(3000), start);
         schedule.due(start + 1000 * MS);
 
         schedule.renewed(id, start + 1000 * MS);
@@ -270,7 +286,7 @@ mod tests {
         let (mut schedule, start) = (Schedule::default(), Instant::now());
         let ids: Vec<_> = ["a", "b", "c"]
             .into_iter()
-            .map(|lease| schedule.add(lease, ttl(30_000), start))
+            .map(|lease| add(&mut schedule, lease, ttl(30_000), start))
             .collect();
         let failed_at = start + 10_000 * MS;
         schedule.due(failed_at);
@@ -288,7 +304,7 @@ mod tests {
     #[test]
     fn a_retry_never_comes_at_once_nor_later_than_a_twelfth_of_the_ttl() {
         let (mut schedule, start) = (Schedule::default(), Instant::now());
-        let id = schedule.add("a", ttl(1200), start);
+        let id = add(&mut schedule, "a", ttl(1200), start);
         schedule.due(start + 400 * MS);
 
         schedule.failed(&[id], start + 400 * MS, |_| Duration::ZERO);
@@ -299,10 +315,22 @@ mod tests {
     }
 
     #[test]
+    fn a_short_grant_is_renewed_at_a_third_of_its_own_life_for_the_whole_ttl() {
+        let (mut schedule, start) = (Schedule::default(), Instant::now());
+        let id = schedule.add("a", (ttl(1000), ttl(30_000)), start);
+
+        assert_eq!(schedule.next(), Some(start + 1000 * MS / 3));
+        assert_eq!(ids(&schedule.due(start + 334 * MS)), ["a"]);
+        assert_eq!(schedule.next(), Some(start + 988 * MS), "its end");
+        schedule.renewed(id, start + 334 * MS);
+        assert_eq!(schedule.next(), Some(start + 10_334 * MS));
+    }
+
+    #[test]
     fn what_is_removed_is_never_due() {
         let (mut schedule, start) = (Schedule::default(), Instant::now());
-        let id = schedule.add("a", ttl(1000), start);
-        let under_way = schedule.add("b", ttl(1000), start + MS);
+        let id = add(&mut schedule, "a", ttl(1000), start);
+        let under_way = add(&mut schedule, "b", ttl(1000), start + MS);
         schedule.due(start + 400 * MS);
 
         schedule.remove(id);
@@ -319,7 +347,7 @@ mod tests {
         for number in 0..10_000_u32 {
             // Spread over one TTL, in no order.
             let sent_at = start + MS * (number * 7919 % 30_000);
-            schedule.add("a", ttl(30_000), sent_at);
+            add(&mut schedule, "a", ttl(30_000), sent_at);
         }
 
         let (mut calls, mut renewals) = (0, 0);

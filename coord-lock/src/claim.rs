@@ -12,7 +12,7 @@ use crate::Order;
 use crate::news::News;
 use crate::scripts::{ACQUIRE, Keys, LINE_UP, RELEASE};
 
-/// How long an offer stands: a waiter that lives confirms it within a round trip, and one that
+/// How long an offer stands: a waiter that lives takes or confirms it within a round trip, and one that
 /// died holds the others up for no longer than this.
 pub(crate) const OFFER: Duration = Duration::from_secs(1);
 
@@ -33,6 +33,16 @@ pub(crate) struct Claim {
     receipt: Receipt,
     /// Whether the server holds something under the token: the lock, or a place in the queue.
     stored: bool,
+    /// The last time that somebody else had the lock.
+    denied: Option<Denied>,
+}
+
+/// An answer that somebody else had the lock.
+struct Denied {
+    /// The instant before it was asked for.
+    sent_at: Instant,
+    /// The grant of whoever had it then.
+    fence: FencingToken,
 }
 
 /// How a claim is made, and who hears of it.
@@ -52,7 +62,9 @@ pub(crate) enum Attempt {
 /// A granted lock.
 pub(crate) struct Granted {
     pub(crate) fence: FencingToken,
-    /// The instant before the request was sent.
+    /// For how long.
+    pub(crate) life: Ttl,
+    /// An instant before that: mostly that at which the request was sent.
     pub(crate) sent_at: Instant,
 }
 
@@ -68,10 +80,11 @@ pub enum Released {
 }
 
 /// What a message means to one who waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heard {
-    /// The lock is free, or offered to this claim.
+    /// The lock may be free, or offered to this claim.
     Ask,
+    /// The lock is offered to this claim, for long enough to be taken as it is.
+    Granted(Granted),
     /// The lock is offered to another claim.
     Offered,
 }
@@ -85,6 +98,7 @@ impl Claim {
             terms,
             receipt: Receipt::default(),
             stored: false,
+            denied: None,
         }
     }
 
@@ -137,11 +151,21 @@ impl Claim {
             self.receipt = Receipt::default();
         }
         match reply {
-            Reply::List(_) => Holder::from_reply(reply).map(Attempt::Held),
+            Reply::List(_) => {
+                let holder = Holder::from_reply(reply)?;
+                let fence = holder.fence;
+                self.denied = Some(Denied { sent_at, fence });
+                Ok(Attempt::Held(holder))
+            }
             fence => {
                 self.stored = true;
                 let fence = fence.text()?.parse()?;
-                Ok(Attempt::Granted(Granted { fence, sent_at }))
+                let life = self.terms.ttl;
+                Ok(Attempt::Granted(Granted {
+                    fence,
+                    life,
+                    sent_at,
+                }))
             }
         }
     }
@@ -173,13 +197,37 @@ impl Claim {
         }
     }
 
-    /// What `message` on the lock's channel means to this claim.
-    pub(crate) fn heard(&self, message: &[u8]) -> Heard {
-        if message.is_empty() || message == self.token.as_str().as_bytes() {
-            Heard::Ask
-        } else {
-            Heard::Offered
+    /// What `message` on the lock's channel means to this claim: it is empty, or says to whom the
+    /// lock is offered, `token:fence`.
+    ///
+    /// An offer that is larger than the grant that stood in the way was made after that was seen,
+    /// so it stands for its time from then on at least. If half of that is left, it is as good as
+    /// a grant: its renewal gives it the whole TTL. Otherwise asking confirms it.
+    pub(crate) fn heard(&self, message: &[u8], now: Instant) -> Heard {
+        if message.is_empty() {
+            return Heard::Ask;
         }
+        let Some(fence) = self.offered(message) else {
+            return Heard::Offered;
+        };
+        match &self.denied {
+            Some(Denied {
+                sent_at,
+                fence: was,
+            }) if fence > *was && now < *sent_at + OFFER / 2 => Heard::Granted(Granted {
+                fence,
+                life: Ttl::new(OFFER).expect("a second is a TTL"),
+                sent_at: *sent_at,
+            }),
+            _ => Heard::Ask,
+        }
+    }
+
+    /// The fence of an offer to this claim.
+    fn offered(&self, message: &[u8]) -> Option<FencingToken> {
+        let fence = message.strip_prefix(self.token.as_str().as_bytes())?;
+        let fence = std::str::from_utf8(fence.strip_prefix(b":")?).ok()?;
+        fence.parse().ok()
     }
 
     fn asking(&self, waits: bool) -> Command {

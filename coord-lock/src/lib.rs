@@ -68,7 +68,7 @@
 //! | work | round trips | calls |
 //! |---|---|---|
 //! | acquire a free lock, release it | 1 each | one script each |
-//! | get a lock that somebody releases | half a round trip for the release, half for the message, one to ask or to confirm | one script a waiter with [`Order::Any`], one in all with [`Order::Fifo`] |
+//! | get a lock that somebody releases | half a round trip for the release, half for the message, and one to ask or to confirm, but for an offer that comes within half a second of asking with [`Order::Fifo`] | one script a waiter with [`Order::Any`], one in all with [`Order::Fifo`] |
 //! | renew | one for all locks and leases of the client | one script |
 
 mod claim;

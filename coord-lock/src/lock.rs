@@ -34,6 +34,7 @@ impl Lock {
             record: claim.keys().record.clone(),
             token: claim.token().clone(),
             fence: granted.fence,
+            life: granted.life,
             ttl: claim.ttl(),
             sent_at: granted.sent_at,
             on_loss: lost,

@@ -40,7 +40,7 @@ async fn asking(
     loop {
         let waits = subscription.is_some() || claim.order() == Order::Fifo;
         let limit = limit(claim, deadline);
-        let heard = match claim.attempt(waits, limit).await {
+        let rested = match claim.attempt(waits, limit).await {
             Ok(Attempt::Granted(granted)) => {
                 if !waited {
                     // Whoever did not wait does not prolong what others did.
@@ -54,13 +54,17 @@ async fn asking(
                 holder = Some(by);
                 match &mut *subscription {
                     Some(subscription) => rest(claim, subscription, remaining, deadline).await,
-                    none => subscribe(claim, deadline).await.map(|made| *none = made),
+                    none => subscribe(claim, deadline).await.map(|made| {
+                        *none = made;
+                        None
+                    }),
                 }
             }
             Err(error) => Err(error),
         };
-        let over = match heard {
-            Ok(()) => Instant::now() >= deadline,
+        let over = match rested {
+            Ok(Some(granted)) => return Ok(granted),
+            Ok(None) => Instant::now() >= deadline,
             Err(error) => {
                 let delay = RETRY.jittered(failures);
                 failures += 1;
@@ -96,13 +100,13 @@ async fn subscribe(claim: &Claim, deadline: Instant) -> Result<Option<Subscripti
     }
 }
 
-/// Sleeps until it is worth while to ask again, or until `deadline`.
+/// Sleeps until the lock is granted, or it is worth while to ask again, or until `deadline`.
 async fn rest(
     claim: &Claim,
     subscription: &mut Subscription,
     remaining: Duration,
     deadline: Instant,
-) -> Result<()> {
+) -> Result<Option<Granted>> {
     let in_a_while = |time: Duration| Instant::now() + time + SPREAD.jittered(0);
     let mut wake = deadline.min(in_a_while(remaining));
     if claim.order() == Order::Fifo {
@@ -111,15 +115,16 @@ async fn rest(
     loop {
         let notice = tokio::select! {
             notice = subscription.next() => notice,
-            () = tokio::time::sleep_until(wake) => return Ok(()),
+            () = tokio::time::sleep_until(wake) => return Ok(None),
         };
         match notice {
-            Some(Notice::Message(message)) => match claim.heard(&message) {
-                Heard::Ask => return Ok(()),
+            Some(Notice::Message(message)) => match claim.heard(&message, Instant::now()) {
+                Heard::Ask => return Ok(None),
+                Heard::Granted(granted) => return Ok(Some(granted)),
                 // It is free again by then if the other one does not confirm.
                 Heard::Offered => wake = wake.min(in_a_while(OFFER)),
             },
-            Some(Notice::Gap(_) | Notice::Lagged(_)) => return Ok(()),
+            Some(Notice::Gap(_) | Notice::Lagged(_)) => return Ok(None),
             None => {
                 return Err(Error::unavailable(format!(
                     "waiting for the lock {}: the client is shut down",

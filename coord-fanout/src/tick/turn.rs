@@ -84,6 +84,7 @@ impl Claim {
             record: self.place.record.clone(),
             token: self.token.clone(),
             fence,
+            life: self.ttl,
             ttl: self.ttl,
             sent_at,
             // Whoever scans or finishes finds the loss and reports it as that of the tick.

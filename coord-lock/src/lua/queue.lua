@@ -66,8 +66,9 @@ local function queue_offer(token, client, owner, now_ms)
   local fence, refused = lease_grant(KEYS[1], KEYS[2], token, ARGV[4], owner)
   if refused then return refused end
   redis.call('HSET', KEYS[4], token, queue_place(now_ms + ARGV[4], client, owner))
-  queue_tell(token, client)
-  queue_tell_next(token, client)
+  local offer = token .. ':' .. fence
+  queue_tell(offer, client)
+  queue_tell_next(offer, client)
 end
 
 -- Frees the lock for the first waiter in the queue, or for whoever comes: then those who wait

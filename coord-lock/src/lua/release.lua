@@ -16,7 +16,8 @@ if not waiting[1] then
 else
   foreign = queue_foreign()
   if foreign then return foreign end
-  queue_leave(ARGV[1])
+  -- Whoever took an offer as it was still has its place.
+  queue_leave(mine and held.token or ARGV[1])
   if mine then queue_pass_on() end
 end
 if mine then return 1 end
