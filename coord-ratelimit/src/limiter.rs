@@ -86,7 +86,8 @@ impl Limiter {
     /// while Redis is known to be away.
     ///
     /// When Redis does not take or answer the call within the client's deadline, the policy
-    /// decides. A call without an answer may have taken its permits all the same; they come back
+    /// decides. Where it did not take the call, or did not answer two in a row, the policy goes on
+    /// to decide at once until Redis is back. A call without an answer may have taken its permits all the same; they come back
     /// by themselves, as all do, so the subject is at worst limited a little early.
     ///
     /// # Errors
@@ -148,7 +149,7 @@ impl Limiter {
     pub async fn peek(&self, subject: &Subject) -> Result<Standing> {
         let keys = self.keys(subject, 1)?;
         let command = wire::peek(&self.0.limits, &keys);
-        let answer = self.ask(&command, self.0.redis.deadline()).await?;
+        let answer = self.ask(&keys, &command, self.0.redis.deadline()).await?;
         Ok(standing::after(self.each(&answer), 0, By::Redis))
     }
 
@@ -167,7 +168,7 @@ impl Limiter {
     pub async fn refund(&self, subject: &Subject, permits: u32) -> Result<()> {
         let keys = self.keys(subject, permits)?;
         let command = wire::take(&self.0.limits, &keys, -i64::from(permits));
-        self.ask(&command, self.0.redis.deadline()).await?;
+        self.ask(&keys, &command, self.0.redis.deadline()).await?;
         self.0.denials.forget(&keys);
         Ok(())
     }
@@ -258,7 +259,7 @@ impl Limiter {
         }
         let sent_at = Instant::now();
         let command = wire::take(&this.limits, keys, permits.into());
-        match self.ask(&command, limit).await {
+        match self.ask(keys, &command, limit).await {
             Ok(answer) if answer.taken => {
                 let standing = standing::after(self.each(&answer), permits, By::Redis);
                 Ok(Decision::Allowed(standing))
@@ -269,7 +270,7 @@ impl Limiter {
                 if limit < this.redis.deadline() {
                     return Ok(self.out_of_time());
                 }
-                this.breakers.trip(&keys[0], &error);
+                this.breakers.failed(&keys[0], &error);
                 Ok(without())
             }
             Err(error) => Err(error),
@@ -330,8 +331,11 @@ impl Limiter {
         }
     }
 
-    async fn ask(&self, command: &Command, limit: Duration) -> Result<Answer> {
+    async fn ask(&self, keys: &[Key], command: &Command, limit: Duration) -> Result<Answer> {
         let reply = self.0.redis.run_within(command, limit).await;
+        if !reply.as_ref().is_err_and(is_outage) {
+            self.0.breakers.answered(&keys[0]);
+        }
         let answer = reply.and_then(|reply| wire::answer(reply, &self.0.limits));
         if let Err(error) = &answer
             && error.kind() == ErrorKind::Corrupt
