@@ -1,15 +1,12 @@
 //! What the contract finds, and that the files it renders mean what they say.
 
+mod observer;
+mod tools;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io::ErrorKind;
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
-use coord_core::signals::{
-    Contract, Declaration, Finding, Observed, Observer, RUNBOOK, check, register, render,
-};
+use coord_core::signals::{Contract, Declaration, Finding, Observed, RUNBOOK, check, render};
 
 enum Cause {
     Expired,
@@ -325,110 +322,5 @@ fn a_hand_written_file_that_names_an_unknown_signal_is_a_finding_with_its_line()
         assert!(line.starts_with(&format!(
             "ops/own-rules.yml:2: no signal is called {unknown}"
         )));
-    }
-}
-
-#[test]
-fn the_observer_sees_emits_and_not_what_is_exported_at_zero() {
-    let observer = Observer::new(CRATES, |_| {});
-    metrics::with_local_recorder(&observer, || {
-        register(SIGNALS);
-        assert_eq!(observer.keys(), BTreeSet::new());
-
-        Signal::Lost {
-            cause: Cause::Expired,
-        }
-        .emit();
-        Signal::Dropped {
-            count: 0,
-            cause: Cause::Taken,
-        }
-        .emit();
-        Signal::Dropped {
-            count: 3,
-            cause: Cause::Taken,
-        }
-        .emit();
-        Signal::Dropped {
-            count: 4,
-            cause: Cause::Expired,
-        }
-        .emit();
-        Signal::Held {
-            locks: 0,
-            cause: Cause::Taken,
-        }
-        .emit();
-        Signal::Wait {
-            elapsed_ms: Duration::ZERO,
-            cause: Cause::Taken,
-        }
-        .emit();
-        Signal::Scan {
-            elapsed_ms: Duration::ZERO,
-        }
-        .emit();
-        Signal::Stall {
-            elapsed_ms: Duration::ZERO,
-        }
-        .emit();
-        Signal::Quiet {}.emit();
-        metrics::counter!("stray").increment(1);
-    });
-
-    let mut expected = keys();
-    expected.insert("stray".to_owned());
-    assert_eq!(observer.keys(), expected);
-    assert_eq!(observer.count("test.lock.lost", &[]), 1);
-    assert_eq!(observer.count("test.channel_dropped", &[]), 7);
-    assert_eq!(
-        observer.count("test.channel_dropped", &[("cause", "taken")]),
-        3
-    );
-    assert_eq!(
-        observer.count("test.channel_dropped", &[("cause", "stolen")]),
-        0
-    );
-    assert_eq!(observer.count("test.lock.held", &[]), 1);
-}
-
-#[test]
-fn prometheus_reads_the_rules_and_each_alert_fires_beyond_its_limit_and_not_at_it() {
-    let folder = folder("promtool");
-    for arguments in [
-        ["check", "rules", "prometheus-rules.yml"],
-        ["test", "rules", "prometheus-rules.test.yml"],
-    ] {
-        judged("promtool", &arguments, &folder);
-    }
-}
-
-#[test]
-fn aws_reads_the_template() {
-    judged("cfn-lint", &["cloudwatch.yml"], &folder("cfn-lint"));
-}
-
-/// The rendered files in a folder of this name.
-fn folder(name: &str) -> std::path::PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    fs::create_dir_all(&folder).expect("a writable target folder");
-    for (name, text) in render(&CONTRACT) {
-        fs::write(folder.join(name), text).expect("a writable target folder");
-    }
-    folder
-}
-
-/// Lets `tool` judge the files, on machines that have it.
-fn judged(tool: &str, arguments: &[&str], folder: &Path) {
-    match Command::new(tool)
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-    {
-        Ok(output) => assert!(output.status.success(), "{output:#?}"),
-        Err(missing) if missing.kind() == ErrorKind::NotFound => {
-            eprintln!("{tool} is not installed, so the files were not judged by it");
-        }
-        Err(error) => panic!("{tool}: {error}"),
     }
 }
