@@ -19,6 +19,8 @@ pub struct Gcra {
     interval: u64,
     parts: u64,
     burst: u32,
+    /// How far ahead the whole burst draws.
+    capacity: Ahead,
 }
 
 /// What is stored: until when a subject has drawn, in the units of the quota that wrote it.
@@ -46,20 +48,23 @@ const NOTHING: Ahead = Ahead { us: 0, part: 0 };
 impl Gcra {
     pub(crate) fn new(permits: u32, period_us: u64, burst: u32) -> Self {
         let common = gcd(u64::from(permits), period_us);
-        Self {
+        let mut gcra = Self {
             interval: period_us / common,
             parts: u64::from(permits) / common,
             burst,
-        }
+            capacity: NOTHING,
+        };
+        let (us, part) = gcra.cost(i64::from(burst));
+        gcra.capacity = Ahead {
+            us: us.unsigned_abs(),
+            part,
+        };
+        gcra
     }
 
     /// How far ahead the whole burst draws.
     pub(crate) fn capacity(&self) -> Ahead {
-        let (us, part) = self.cost(i64::from(self.burst));
-        Ahead {
-            us: us.unsigned_abs(),
-            part,
-        }
+        self.capacity
     }
 
     pub(crate) fn burst(&self) -> u32 {

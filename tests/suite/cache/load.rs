@@ -128,12 +128,10 @@ async fn a_load_whose_callers_are_all_gone_is_finished_and_stored() {
 async fn a_loaders_error_reaches_all_who_wait_and_is_not_stored() {
     let stage = need!(Stage::new().await);
     let cache = stage.cache(options()).await;
-    let failing = || async {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        Err::<String, _>(io::Error::other("the database is away"))
-    };
+    let failing = || async { Err::<String, _>(io::Error::other("the database is away")) };
 
     let (name, missing) = (name("1"), name("2"));
+    // Both have asked before either of them waits.
     let (one, other) = tokio::join!(
         cache.get_or_fetch(&name, failing),
         cache.get_or_fetch(&name, failing)

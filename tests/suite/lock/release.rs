@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use coord_core::ErrorKind;
-use coord_lock::{LockOptions, Released};
+use coord_lock::{LockOptions, Locks, Released};
 use coord_tests::need;
 use coord_tests::recorder::recorder;
 use coord_tests::wait::eventually;
 
-use super::{Alone, DEADLINE, ORDERS, SOON, Stage, job, ordered, take};
+use super::{Alone, DEADLINE, ORDERS, SOON, Stage, connect, job, ordered, take};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_never_frees_the_lock_of_a_successor() {
@@ -25,12 +25,13 @@ async fn a_release_never_frees_the_lock_of_a_successor() {
         second.check().unwrap();
         assert_eq!(second.release().await.unwrap(), Released::Freed);
 
-        let first = take(&mine, &ordered(order)).await;
+        let leaving = connect(&stage.redis.url(), &stage.prefix).await;
+        let first = take(&Locks::new(&leaving), &ordered(order)).await;
         stage.ask(&["DEL", key.as_str()]).await;
         let second = take(&theirs, &ordered(order)).await;
         drop(first);
-        // The release of the first has been tried once this has been answered.
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        // Which waits for the release of the first.
+        leaving.shutdown(SOON).await.unwrap();
         second.renew().await.unwrap();
         assert_eq!(second.release().await.unwrap(), Released::Freed);
     }
