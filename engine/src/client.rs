@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::engine::Core;
 use crate::flow::Workflow;
 use crate::model::{Namespace, Queue, WorkflowId};
-use crate::store::{Listing, Page};
+use crate::store::{Filter, Listing, Page};
 
 pub use batch::{MAX_BATCH_BYTES, MAX_BATCH_STARTS};
 pub use command::CommandCall;
@@ -58,7 +58,8 @@ impl Client {
         Handle::current(self.clone(), id)
     }
 
-    /// Runs of this namespace, the youngest first.
+    /// Runs, the youngest first, a page at a time. A page goes on exactly where the one before it
+    /// ended; runs that are started meanwhile are younger than all pages.
     ///
     /// # Errors
     /// `Unavailable` or `Timeout` when the database does not answer.
@@ -67,6 +68,17 @@ impl Client {
     /// Safe.
     pub async fn list(&self, listing: &Listing) -> Result<Page> {
         self.core.store.list(listing).await
+    }
+
+    /// How many runs `filter` means, at a cost that grows with their number.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Timeout` when the database does not answer.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn count(&self, filter: &Filter) -> Result<u64> {
+        self.core.store.count(filter).await
     }
 
     /// The namespace that it is for.

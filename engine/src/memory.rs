@@ -15,8 +15,8 @@ use tokio::time::Instant;
 
 use crate::model::{OwnerId, Timestamp};
 use crate::store::{
-    Applied, Claim, Claimed, Description, Heartbeat, Hints, Listing, Load, Loaded, Overdue, Page,
-    Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept, Target, Term, Write,
+    Applied, Claim, Claimed, Description, Filter, Heartbeat, Hints, Listing, Load, Loaded, Overdue,
+    Page, Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept, Target, Term, Write,
 };
 use tables::Tables;
 
@@ -109,6 +109,10 @@ impl Store for Memory {
 
     fn list<'a>(&'a self, listing: &'a Listing) -> Reply<'a, Page> {
         self.reply(|tables| Ok(tables.list(listing)))
+    }
+
+    fn count<'a>(&'a self, filter: &'a Filter) -> Reply<'a, u64> {
+        self.reply(|tables| Ok(tables.count(filter)))
     }
 
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp> {

@@ -26,6 +26,7 @@
 //! every event about it; signals from outside have none.
 
 mod activity;
+mod attribute;
 mod event;
 pub mod events;
 mod id;
@@ -36,6 +37,7 @@ mod task;
 mod time;
 
 pub use activity::{Attempt, AttemptEnd, Expired, Retry, Timeouts};
+pub use attribute::{Attribute, Attributes, Marks};
 pub use event::{Event, EventKind, Message, ParentLink, Record};
 pub use id::{
     AttemptId, BuildId, Ids, MAX_ID_BYTES, Namespace, OwnerId, Queue, RequestId, RunId, TaskId,

@@ -57,6 +57,8 @@ mod caller;
 mod claim;
 mod fleet;
 mod hints;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod listing;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]
@@ -90,7 +92,7 @@ pub use hints::Hints;
 pub use mysql::Mysql;
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;
-pub use read::{Description, Listing, OpenTask, Page};
+pub use read::{Condition, Description, Filter, Listing, OpenTask, Page, Period, Test};
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 pub use write::{
@@ -153,6 +155,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Runs, the youngest first.
     fn list<'a>(&'a self, listing: &'a Listing) -> Reply<'a, Page>;
+
+    /// How many runs are meant.
+    fn count<'a>(&'a self, filter: &'a Filter) -> Reply<'a, u64>;
 
     /// Registers an incarnation of a process as live.
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp>;

@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 
 use super::{Client, Handle, Uncommitted};
 use crate::model::{
-    Due, Event, EventKind, Payload, Priority, Queue, RequestId, Timestamp, TypeName, WorkflowId,
-    events,
+    Attributes, Due, Event, EventKind, Marks, Payload, Priority, Queue, RequestId, Timestamp,
+    TypeName, WorkflowId, events,
 };
 use crate::store::{CallerTransaction, OnDuplicate, Outcome, Start, Write};
 use crate::values::encoded;
@@ -31,6 +31,7 @@ pub struct StartCall<O> {
     delay: Duration,
     within: Option<Duration>,
     memo: Map<String, Value>,
+    attributes: Attributes,
     request: Option<RequestId>,
     output: PhantomData<fn() -> O>,
 }
@@ -62,6 +63,7 @@ impl<O> StartCall<O> {
             delay: Duration::ZERO,
             within: None,
             memo: Map::new(),
+            attributes: Attributes::new(),
             request: None,
             output: PhantomData,
         }
@@ -97,7 +99,13 @@ impl<O> StartCall<O> {
         self
     }
 
-    /// What describes it to people, in its first event.
+    /// What it is found by, until its code says otherwise.
+    pub fn search_attributes(mut self, attributes: Attributes) -> Self {
+        self.attributes = attributes;
+        self
+    }
+
+    /// What describes it to people, until its code says otherwise.
     pub fn memo(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.memo.insert(name.into(), value.into());
         self
@@ -157,7 +165,9 @@ impl<O> StartCall<O> {
             continued_from: None,
             execution_deadline_at: self.within.map(|span| now.plus(span)),
             memo: self.memo.clone(),
+            attributes: self.attributes.clone(),
         };
+        let marks = Marks::of_start(&self.attributes, &self.memo);
         let event = Event {
             seq: 1,
             at: now,
@@ -184,6 +194,7 @@ impl<O> StartCall<O> {
             },
             lease: None,
             request: self.request.clone(),
+            marks,
         })
     }
 

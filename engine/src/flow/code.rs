@@ -106,7 +106,12 @@ impl Code {
         function: &Function,
     ) -> Self {
         let seed = state.started().map_or(0, |started| started.seed);
-        let script = Script::new(Pages::new(identity, ids, seed), values);
+        let mut pages = Pages::new(identity, ids, seed);
+        if let Some(started) = state.started() {
+            pages.attributes.clone_from(&started.attributes);
+            pages.memo.clone_from(&started.memo);
+        }
+        let script = Script::new(pages, values);
         let guard = Arc::new(Guard::default());
         let running = function(Context::new(script.clone()), state.input().cloned());
         Self {

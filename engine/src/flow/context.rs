@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use super::call::{ActivityCall, ChildCall, Operation, SignalCall, SleepCall};
 use super::condition::ConditionCall;
@@ -16,7 +17,7 @@ use super::saga::Saga;
 use super::script::Script;
 use super::step::StepCall;
 use super::update::Updates;
-use crate::model::{Failure, OpKind, Payload, RunId, Timestamp, TypeName, WorkflowId};
+use crate::model::{Attributes, Failure, OpKind, Payload, RunId, Timestamp, TypeName, WorkflowId};
 use crate::transition::Command;
 
 /// The only way out of a workflow: everything that it asks for, waits for or takes from outside.
@@ -200,6 +201,47 @@ impl Context {
         };
         self.script.lock().commands.push(command);
         encoded.map(|_| value)
+    }
+
+    /// What the run is found by, as of now.
+    pub fn search_attributes(&self) -> Attributes {
+        self.script.lock().attributes.clone()
+    }
+
+    /// From here on the run is found by `attributes`, and by nothing else: to change one, set it in
+    /// [`search_attributes`](Self::search_attributes). A run that goes on as another keeps them.
+    ///
+    /// ```
+    /// # use coord_engine::{flow::Context, model::Failure};
+    /// async fn order(ctx: Context, _: ()) -> Result<(), Failure> {
+    ///     ctx.set_search_attributes(ctx.search_attributes().with("stage", "packed")?);
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn set_search_attributes(&self, attributes: Attributes) {
+        let mut pages = self.script.lock();
+        pages.attributes.clone_from(&attributes);
+        let step = pages.take_step();
+        if pages.issue(step, OpKind::Attributes, None) == Some(false) {
+            let command = Command::SetAttributes { step, attributes };
+            pages.commands.push(command);
+        }
+    }
+
+    /// What describes the run to people, as of now.
+    pub fn memo(&self) -> Map<String, Value> {
+        self.script.lock().memo.clone()
+    }
+
+    /// From here on `memo` describes the run to people, and nothing else does. A run that goes on as
+    /// another keeps it.
+    pub fn set_memo(&self, memo: Map<String, Value>) {
+        let mut pages = self.script.lock();
+        pages.memo.clone_from(&memo);
+        let step = pages.take_step();
+        if pages.issue(step, OpKind::Memo, None) == Some(false) {
+            pages.commands.push(Command::SetMemo { step, memo });
+        }
     }
 
     /// Which way to take through code that has changed: the newest that the code `knows` for a run

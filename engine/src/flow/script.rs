@@ -10,7 +10,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::code::Problem;
-use crate::model::{Failure, Ids, OpKind, Payload, RequestId, Timestamp, TypeName, events};
+use serde_json::{Map, Value};
+
+use crate::model::{
+    Attributes, Failure, Ids, OpKind, Payload, RequestId, Timestamp, TypeName, events,
+};
 use crate::transition::{Command, Identity, Outcome, RunState};
 use crate::values::{Unfit, Values};
 
@@ -95,6 +99,10 @@ pub(super) struct Pages {
     /// Updates whose answer the history has.
     pub(super) answered: BTreeSet<RequestId>,
     pub(super) versions: BTreeMap<TypeName, (u64, u32)>,
+    /// What the run is found by, as far as the code has come.
+    pub(super) attributes: Attributes,
+    /// What describes it to people, likewise.
+    pub(super) memo: Map<String, Value>,
     /// What the code has asked for.
     issued: BTreeMap<u64, (OpKind, Option<TypeName>)>,
     slots: BTreeMap<u64, Slot>,
@@ -157,6 +165,8 @@ impl Pages {
             updates: BTreeMap::new(),
             answered: BTreeSet::new(),
             versions: BTreeMap::new(),
+            attributes: Attributes::new(),
+            memo: Map::new(),
             issued: BTreeMap::new(),
             slots: BTreeMap::new(),
             commands: Vec::new(),

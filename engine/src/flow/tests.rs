@@ -45,6 +45,7 @@ fn started() -> Event {
             continued_from: None,
             execution_deadline_at: None,
             memo: serde_json::Map::new(),
+            attributes: crate::model::Attributes::new(),
         }),
         payload: None,
     }

@@ -2,8 +2,10 @@
 
 mod end;
 
+use serde_json::Map;
+
 use super::tables::{RunRow, Tables, TaskRow};
-use crate::model::{Due, Record, Run, RunId, RunStatus, TaskId, TaskKind, TaskStatus};
+use crate::model::{Attributes, Due, Record, Run, RunId, RunStatus, TaskId, TaskKind, TaskStatus};
 use crate::store::{
     Append, CommandKind, Deliver, Fence, Held, Holder, Lease, OnDuplicate, Outcome, PutBack,
     PutBackHow, Settle, Start, Target, Then, Turn, Write,
@@ -72,7 +74,9 @@ impl Tables {
     fn insert_run(&mut self, start: &Start, inbox_seq: u64, inbox: Vec<Record>) {
         let instance = (start.namespace.clone(), start.workflow.clone());
         self.current.insert(instance, start.run.clone());
-        let row = RunRow {
+        let mut row = RunRow {
+            attributes: Attributes::new(),
+            memo: Map::new(),
             run: Run {
                 namespace: start.namespace.clone(),
                 workflow: start.workflow.clone(),
@@ -98,6 +102,7 @@ impl Tables {
             history: start.records.clone(),
             inbox,
         };
+        row.mark(&start.marks);
         let mut task = TaskRow::workflow(&row, start.due.resolve(self.now));
         if let Some(lease) = &start.lease {
             task.lease(&lease.owner, self.now.plus(lease.ttl), self.now);
@@ -246,6 +251,7 @@ impl Tables {
         row.run.history_length = row.history.len() as u64;
         row.inbox.retain(|record| record.seq > turn.drained);
         row.inbox_drained = turn.drained;
+        row.mark(&turn.marks);
         let activities = turn.activities.iter();
         let activities = activities.map(|activity| TaskRow::activity(row, activity, now));
         for task in activities.collect::<Vec<_>>() {

@@ -1,7 +1,10 @@
 //! Reads.
 
-use super::tables::Tables;
-use crate::store::{Description, Listing, Load, LoadedRun, OpenTask, Page, Target};
+use std::cmp::Ordering;
+
+use super::tables::{RunRow, Tables};
+use crate::model::{Attribute, Run};
+use crate::store::{Description, Filter, Listing, Load, LoadedRun, OpenTask, Page, Target, Test};
 
 /// As many attempts as a description shows.
 const ATTEMPTS: usize = 100;
@@ -21,7 +24,8 @@ impl Tables {
     }
 
     pub(super) fn describe(&self, of: &Target) -> Option<Description> {
-        let run = self.runs.get(&self.find(of)?)?.run.clone();
+        let row = self.runs.get(&self.find(of)?)?;
+        let run = row.run.clone();
         let tasks = self.tasks.values().filter(|task| task.run == run.run);
         let tasks = tasks.map(|task| OpenTask {
             task: task.id.clone(),
@@ -44,18 +48,15 @@ impl Tables {
             now: self.now,
             tasks: tasks.collect(),
             attempts: attempts.take(ATTEMPTS).cloned().collect(),
+            attributes: row.attributes.clone(),
+            memo: row.memo.clone(),
             run,
         })
     }
 
     pub(super) fn list(&self, listing: &Listing) -> Page {
         let mut runs: Vec<_> = self
-            .runs
-            .values()
-            .map(|row| &row.run)
-            .filter(|run| run.namespace == listing.namespace)
-            .filter(|run| listing.status.is_none_or(|status| run.status == status))
-            .filter(|run| listing.name.as_ref().is_none_or(|name| run.name == *name))
+            .meant(&listing.filter)
             .filter(|run| {
                 let place = (run.started_at, run.run.clone());
                 listing.after.as_ref().is_none_or(|after| place < *after)
@@ -68,5 +69,64 @@ impl Tables {
         let last = runs.last().filter(|_| has_more);
         let next = last.map(|run| (run.started_at, run.run.clone()));
         Page { runs, next }
+    }
+    pub(super) fn count(&self, filter: &Filter) -> u64 {
+        self.meant(filter).count() as u64
+    }
+
+    fn meant<'a>(&'a self, filter: &'a Filter) -> impl Iterator<Item = &'a Run> {
+        let is_meant = |row: &&RunRow| {
+            let run = &row.run;
+            run.namespace == filter.namespace
+                && filter.name.as_ref().is_none_or(|name| run.name == *name)
+                && (filter.statuses.is_empty() || filter.statuses.contains(&run.status))
+                && filter
+                    .id_prefix
+                    .as_ref()
+                    .is_none_or(|prefix| run.workflow.as_str().starts_with(prefix.as_str()))
+                && filter.started.holds(Some(run.started_at))
+                && filter.closed.holds(run.closed_at)
+                && filter.attributes.iter().all(|condition| {
+                    let value = row.attributes.get(&condition.name);
+                    value.is_some_and(|value| passes(value, &condition.test))
+                })
+        };
+        self.runs.values().filter(is_meant).map(|row| &row.run)
+    }
+}
+
+fn passes(value: &Attribute, test: &Test) -> bool {
+    match (value, test) {
+        (Attribute::Keywords(has), Test::Is(Attribute::Keywords(wanted))) => {
+            wanted.iter().all(|wanted| has.contains(wanted))
+        }
+        (_, Test::Is(Attribute::Keywords(wanted))) => {
+            let is = |wanted: &String| *value == Attribute::Keyword(wanted.clone());
+            wanted.iter().all(is)
+        }
+        (Attribute::Keywords(has), _) => {
+            let mut each = has.iter().map(|one| Attribute::Keyword(one.clone()));
+            each.any(|one| passes(&one, test))
+        }
+        (_, Test::Is(wanted)) => value == wanted,
+        (_, Test::Within { from, until }) => {
+            let order = |bound: &Attribute| compare(value, bound);
+            let from = from.as_ref().map(order);
+            let until = until.as_ref().map(order);
+            from.is_none_or(|order| matches!(order, Some(Ordering::Greater | Ordering::Equal)))
+                && until.is_none_or(|order| order == Some(Ordering::Less))
+        }
+    }
+}
+
+/// How two of one kind are ordered; `None` for two kinds.
+fn compare(one: &Attribute, other: &Attribute) -> Option<Ordering> {
+    match (one, other) {
+        (Attribute::Keyword(one), Attribute::Keyword(other)) => Some(one.cmp(other)),
+        (Attribute::Integer(one), Attribute::Integer(other)) => Some(one.cmp(other)),
+        (Attribute::Bool(one), Attribute::Bool(other)) => Some(one.cmp(other)),
+        (Attribute::Time(one), Attribute::Time(other)) => Some(one.cmp(other)),
+        (Attribute::Float(one), Attribute::Float(other)) => one.partial_cmp(other),
+        _ => None,
     }
 }

@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use serde_json::{Map, Value};
+
 use crate::model::ParentLink;
 use crate::model::{
-    Attempt, AttemptId, BuildId, Namespace, OwnerId, Payload, Priority, Queue, Record, RequestId,
-    Run, RunId, Task, TaskId, TaskKind, TaskStatus, Timeouts, Timestamp, TypeName, WorkflowId,
+    Attempt, AttemptId, Attributes, BuildId, Marks, Namespace, OwnerId, Payload, Priority, Queue,
+    Record, RequestId, Run, RunId, Task, TaskId, TaskKind, TaskStatus, Timeouts, Timestamp,
+    TypeName, WorkflowId,
 };
 use crate::store::{CommandKind, NewActivity, Ready, Role, Target, Term};
 
@@ -26,6 +29,8 @@ pub(super) struct Tables {
 
 pub(super) struct RunRow {
     pub(super) run: Run,
+    pub(super) attributes: Attributes,
+    pub(super) memo: Map<String, Value>,
     pub(super) priority: Priority,
     pub(super) parent: Option<ParentLink>,
     pub(super) continued_to: Option<RunId>,
@@ -68,6 +73,17 @@ pub(super) struct TaskRow {
 pub(super) struct Member {
     pub(super) is_live: bool,
     pub(super) expires_at: Timestamp,
+}
+
+impl RunRow {
+    pub(super) fn mark(&mut self, marks: &Marks) {
+        if let Some(attributes) = &marks.attributes {
+            self.attributes.clone_from(attributes);
+        }
+        if let Some(memo) = &marks.memo {
+            self.memo.clone_from(memo);
+        }
+    }
 }
 
 impl TaskRow {

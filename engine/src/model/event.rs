@@ -252,6 +252,10 @@ kinds! {
     SideEffectRecorded(Noted),
     /// The run took a way through code that has changed.
     VersionMarked(VersionMarked),
+    /// The run is found by other attributes.
+    SearchAttributes(SearchAttributes),
+    /// Something else describes the run to people.
+    Memo(Memo),
     /// A child workflow was started.
     ChildStarted(ChildStarted),
     /// It returned.

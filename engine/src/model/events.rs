@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::time::span;
 use super::{
-    AttemptId, BuildId, Expired, Failure, OpKind, ParentClose, ParentLink, Priority, Queue,
-    RequestId, Retry, RunId, Timeouts, Timestamp, TypeName, WorkflowId,
+    AttemptId, Attributes, BuildId, Expired, Failure, OpKind, ParentClose, ParentLink, Priority,
+    Queue, RequestId, Retry, RunId, Timeouts, Timestamp, TypeName, WorkflowId,
 };
 
 /// The run began; the value is its input.
@@ -41,6 +41,9 @@ pub struct Started {
     /// What describes the run to people.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub memo: Map<String, Value>,
+    /// What the run is found by.
+    #[serde(default, skip_serializing_if = "Attributes::is_empty")]
+    pub attributes: Attributes,
 }
 
 /// Nothing but that it happened.
@@ -253,6 +256,20 @@ pub struct VersionMarked {
     pub change: TypeName,
     /// The way it took.
     pub version: u32,
+}
+
+/// The run is found by other attributes.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SearchAttributes {
+    /// All that it has from here on.
+    pub attributes: Attributes,
+}
+
+/// Something else describes the run to people.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Memo {
+    /// All of it from here on.
+    pub memo: Map<String, Value>,
 }
 
 /// A child workflow was started; the value is its input.

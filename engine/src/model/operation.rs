@@ -24,6 +24,10 @@ pub enum OpKind {
     SideEffect,
     /// A version marker.
     Version,
+    /// The search attributes.
+    Attributes,
+    /// The memo.
+    Memo,
 }
 
 impl OpKind {
@@ -39,6 +43,8 @@ impl OpKind {
             Self::Step => "step",
             Self::SideEffect => "side effect",
             Self::Version => "version marker",
+            Self::Attributes => "search attributes",
+            Self::Memo => "memo",
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use coord_core::{Error, Result};
 
-use super::rows::{AttemptRow, RecordRow, RunRow, TaskRow};
+use super::rows::{AttemptRow, AttributeRow, MemoRow, RecordRow, RunRow, TaskRow};
 use super::{
     Claimed, ClaimedTask, Description, Listing, Load, Loaded, LoadedRun, Overdue, Page, Ready,
     Renewal, RenewalItem, Renewed, Role, StillHeld, Swept, Term,
@@ -316,8 +316,8 @@ pub(super) const ATTEMPTS: i64 = 100;
 pub(super) fn description(
     now: i64,
     run: RunRow,
-    tasks: Vec<TaskRow>,
-    attempts: Vec<AttemptRow>,
+    (tasks, attempts): (Vec<TaskRow>, Vec<AttemptRow>),
+    (attributes, memo): (Vec<AttributeRow>, Option<MemoRow>),
 ) -> Result<Description> {
     Ok(Description {
         now: Timestamp::from_micros(now),
@@ -330,6 +330,8 @@ pub(super) fn description(
             .into_iter()
             .map(AttemptRow::attempt)
             .collect::<Result<_>>()?,
+        attributes: AttributeRow::attributes(attributes)?,
+        memo: MemoRow::memo(memo)?,
     })
 }
 
@@ -341,6 +343,11 @@ pub(super) fn page(listing: &Listing, rows: Vec<RunRow>) -> Result<Page> {
     let last = runs.last().filter(|_| has_more);
     let next = last.map(|run| (run.started_at, run.run.clone()));
     Ok(Page { runs, next })
+}
+
+/// How many rows were counted.
+pub(super) fn count(count: i64) -> Result<u64> {
+    u64::try_from(count).map_err(|_| Error::corrupt("counting runs: less than none"))
 }
 
 /// A row of `engine_roles`.

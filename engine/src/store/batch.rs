@@ -15,12 +15,14 @@ mod decide;
 pub(super) mod plain;
 mod state;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use coord_core::{Backoff, Error, ErrorKind, Result};
 
 use super::rows::{
-    AttemptRow, CommandRow, InstanceRow, KinRow, RecordRow, RunRow, TaskRow, TipRow,
+    AttemptRow, AttributeRow, CommandRow, InstanceRow, KinRow, MemoRow, RecordRow, RunRow, TaskRow,
+    TipRow,
 };
 use super::{Applied, Write, answers};
 use crate::model::Timestamp;
@@ -98,8 +100,29 @@ pub(super) struct Changes {
     pub(super) gone: Vec<String>,
     /// Attempts that did not succeed.
     pub(super) attempts: Vec<AttemptRow>,
+    /// Search attributes of runs, all that each has: those that are there go first.
+    pub(super) attributes: BTreeMap<String, Vec<AttributeRow>>,
+    /// What describes runs, new or changed.
+    pub(super) memos: BTreeMap<String, MemoRow>,
     /// Commands that were carried out.
     pub(super) commands: Vec<CommandRow>,
+}
+
+impl Changes {
+    /// The runs whose search attributes change.
+    pub(super) fn attributed(&self) -> Vec<&str> {
+        self.attributes.keys().map(String::as_str).collect()
+    }
+
+    /// Their rows.
+    pub(super) fn attribute_rows(&self) -> Vec<&AttributeRow> {
+        self.attributes.values().flatten().collect()
+    }
+
+    /// The rows of memos.
+    pub(super) fn memo_rows(&self) -> Vec<&MemoRow> {
+        self.memos.values().collect()
+    }
 }
 
 /// How often a transaction that lost a conflict is begun again before the caller hears of it.

@@ -1,7 +1,10 @@
 //! What people and callers read.
 
+use serde_json::{Map, Value};
+
 use crate::model::{
-    Attempt, Namespace, Run, RunId, RunStatus, TaskId, TaskKind, Timestamp, TypeName,
+    Attempt, Attribute, Attributes, Namespace, Run, RunId, RunStatus, TaskId, TaskKind, Timestamp,
+    TypeName,
 };
 
 /// A run, and why it does or does not move.
@@ -15,6 +18,10 @@ pub struct Description {
     pub tasks: Vec<OpenTask>,
     /// Attempts of its activities that did not succeed, the latest first, at most 100.
     pub attempts: Vec<Attempt>,
+    /// What it is found by.
+    pub attributes: Attributes,
+    /// What describes it to people.
+    pub memo: Map<String, Value>,
 }
 
 /// A task as people see it.
@@ -42,15 +49,95 @@ pub struct OpenTask {
     pub last_error: Option<String>,
 }
 
+/// Which runs are meant: those for which all of it holds.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Filter {
+    /// The tenant.
+    pub namespace: Namespace,
+    /// Only runs of this type.
+    pub name: Option<TypeName>,
+    /// Only runs that stand in one of these ways; all, when there are none.
+    pub statuses: Vec<RunStatus>,
+    /// Only runs whose workflow id begins so.
+    pub id_prefix: Option<String>,
+    /// Only runs that were started then.
+    pub started: Period,
+    /// Only runs that closed then.
+    pub closed: Period,
+    /// Only runs whose search attributes are so.
+    pub attributes: Vec<Condition>,
+}
+
+impl Filter {
+    /// All runs of `namespace`.
+    #[must_use]
+    pub const fn all(namespace: Namespace) -> Self {
+        Self {
+            namespace,
+            name: None,
+            statuses: Vec::new(),
+            id_prefix: None,
+            started: Period::ANY,
+            closed: Period::ANY,
+            attributes: Vec::new(),
+        }
+    }
+}
+
+/// A time between two instants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Period {
+    /// From when on.
+    pub from: Option<Timestamp>,
+    /// Until before when.
+    pub until: Option<Timestamp>,
+}
+
+impl Period {
+    /// Any instant, and none.
+    pub const ANY: Self = Self {
+        from: None,
+        until: None,
+    };
+
+    /// Whether it holds `instant`.
+    pub fn holds(self, instant: Option<Timestamp>) -> bool {
+        let Some(instant) = instant else {
+            return self == Self::ANY;
+        };
+        self.from.is_none_or(|from| from <= instant)
+            && self.until.is_none_or(|until| instant < until)
+    }
+}
+
+/// What a search attribute is to be.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Condition {
+    /// Which.
+    pub name: String,
+    /// What.
+    pub test: Test,
+}
+
+/// How a value is compared.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Test {
+    /// It is this value. A list holds the keyword; of several keywords, all.
+    Is(Attribute),
+    /// It is of the kind of the bounds, and lies between them. Keywords go by their bytes.
+    Within {
+        /// From which on.
+        from: Option<Attribute>,
+        /// Until before which.
+        until: Option<Attribute>,
+    },
+}
+
 /// Which runs to list.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Listing {
-    /// The tenant.
-    pub namespace: Namespace,
-    /// Only runs that stand so.
-    pub status: Option<RunStatus>,
-    /// Only runs of this type.
-    pub name: Option<TypeName>,
+    /// Which.
+    pub filter: Filter,
     /// How many at most.
     pub limit: u32,
     /// Only runs after this one: the end of the page before.

@@ -1,5 +1,6 @@
 //! Rows as the tables hold them: what every dialect reads and writes.
 
+mod marks;
 mod run;
 mod task;
 
@@ -8,6 +9,8 @@ use std::time::Duration;
 use coord_core::{Error, Result};
 
 use crate::model::{Attempt, AttemptEnd, Failure, Payload, Record, Timestamp, micros};
+
+pub(super) use marks::{AttributeRow, MemoRow, integer};
 
 /// An instant or a span that is not set: so the earliest of several is the least of them.
 pub(super) const NEVER: i64 = Timestamp::NEVER.as_micros();

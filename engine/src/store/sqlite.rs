@@ -27,8 +27,8 @@ use sqlx::sqlite::{
 
 use super::batch::{self as batches, retry};
 use super::{
-    Applied, CallerTransaction, Claim, Claimed, Description, Heartbeat, Hints, Listing, Load,
-    Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept,
+    Applied, CallerTransaction, Claim, Claimed, Description, Filter, Heartbeat, Hints, Listing,
+    Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept,
     Target, Term, Write,
 };
 use crate::model::{OwnerId, Timestamp};
@@ -181,6 +181,10 @@ impl Store for Sqlite {
 
     fn list<'a>(&'a self, listing: &'a Listing) -> Reply<'a, Page> {
         Box::pin(retry(|| read::list(&self.reader, listing)))
+    }
+
+    fn count<'a>(&'a self, filter: &'a Filter) -> Reply<'a, u64> {
+        Box::pin(retry(|| read::count(&self.reader, filter)))
     }
 
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp> {

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::model::{
-    Attempt, AttemptId, BuildId, Closed, Due, Namespace, OwnerId, ParentLink, Priority, Queue,
-    Record, RequestId, RunId, TaskId, TaskKind, Timeouts, Timestamp, TypeName, Wait, WorkflowId,
+    Attempt, AttemptId, BuildId, Closed, Due, Marks, Namespace, OwnerId, ParentLink, Priority,
+    Queue, Record, RequestId, RunId, TaskId, TaskKind, Timeouts, Timestamp, TypeName, Wait,
+    WorkflowId,
 };
 
 /// One write of a batch.
@@ -212,6 +213,8 @@ pub struct Start {
     pub lease: Option<Lease>,
     /// What makes it happen once: the same request is answered as its first time, whatever the run.
     pub request: Option<RequestId>,
+    /// What it is found and described by.
+    pub marks: Marks,
 }
 
 /// A message for a run.
@@ -280,6 +283,8 @@ pub struct Turn {
     pub not_started: Option<Record>,
     /// Messages for other runs. One that is closed or not there is passed over.
     pub deliveries: Vec<Deliver>,
+    /// What the run is found and described by from here on.
+    pub marks: Marks,
     /// What becomes of the run.
     pub then: Then,
 }

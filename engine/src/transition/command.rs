@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use serde_json::{Map, Value};
+
 use crate::model::{
-    Failure, OpKind, ParentClose, Payload, Priority, Queue, RequestId, Retry, RunId, Timeouts,
-    TypeName, WorkflowId,
+    Attributes, Failure, OpKind, ParentClose, Payload, Priority, Queue, RequestId, Retry, RunId,
+    Timeouts, TypeName, WorkflowId,
 };
 
 /// One thing that the code of a run asks for.
@@ -108,6 +110,20 @@ pub enum Command {
         change: TypeName,
         /// The way.
         version: u32,
+    },
+    /// The run is to be found by these attributes.
+    SetAttributes {
+        /// Its operation.
+        step: u64,
+        /// All of them.
+        attributes: Attributes,
+    },
+    /// This describes the run to people.
+    SetMemo {
+        /// Its operation.
+        step: u64,
+        /// All of it.
+        memo: Map<String, Value>,
     },
     /// The code no longer waits for an operation.
     Drop {

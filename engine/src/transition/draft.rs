@@ -15,7 +15,8 @@ use super::command::Command;
 use super::state::{Outcome, RunState};
 use crate::limits::{Limit, Limits};
 use crate::model::{
-    Closed, Event, EventKind, Namespace, OpKind, Payload, RunId, Timestamp, WorkflowId, events,
+    Closed, Event, EventKind, Marks, Namespace, OpKind, Payload, RunId, Timestamp, WorkflowId,
+    events,
 };
 use crate::store::{Closing, Deliver, NewActivity, Start};
 
@@ -67,6 +68,7 @@ struct Pending {
     dropped: Vec<u64>,
     children: Vec<Start>,
     deliveries: Vec<Deliver>,
+    marks: Marks,
     closing: Option<Closing>,
 }
 
@@ -142,12 +144,14 @@ impl Draft {
             dropped,
             children,
             deliveries,
+            marks,
             closing,
         } = &self.pending;
         activities.is_empty()
             && dropped.is_empty()
             && children.is_empty()
             && deliveries.is_empty()
+            && marks.is_empty()
             && closing.is_none()
             && self.drained == self.drained_before
     }
@@ -245,6 +249,15 @@ impl Draft {
             } => {
                 let marked = EventKind::VersionMarked(events::VersionMarked { change, version });
                 self.add(Some(step), marked, None)
+            }
+            Command::SetAttributes { step, attributes } => {
+                self.pending.marks.attributes = Some(attributes.clone());
+                let set = EventKind::SearchAttributes(events::SearchAttributes { attributes });
+                self.add(Some(step), set, None)
+            }
+            Command::SetMemo { step, memo } => {
+                self.pending.marks.memo = Some(memo.clone());
+                self.add(Some(step), EventKind::Memo(events::Memo { memo }), None)
             }
             Command::Drop { step } => self.drop_operation(step, "no longer wanted"),
             Command::Complete(output) => {

@@ -6,9 +6,11 @@ mod outcome;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use coord_core::{Error, Result};
+use serde_json::{Map, Value};
 
 use crate::model::{
-    Event, EventKind, Failure, OpKind, Payload, RequestId, Timestamp, TypeName, Wait, events,
+    Attributes, Event, EventKind, Failure, OpKind, Payload, RequestId, Timestamp, TypeName, Wait,
+    events,
 };
 use op::Channel;
 pub(crate) use op::opens;
@@ -24,6 +26,8 @@ pub struct RunState {
     bytes: u64,
     at: Option<Timestamp>,
     started: Option<(events::Started, Option<Payload>)>,
+    attributes: Attributes,
+    memo: Map<String, Value>,
     ops: BTreeMap<u64, Op>,
     open: BTreeSet<u64>,
     /// Signals without a wait, by name, with the numbers of their events.
@@ -95,6 +99,16 @@ impl RunState {
         self.started.as_ref().and_then(|(_, input)| input.as_ref())
     }
 
+    /// What it is found by.
+    pub const fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    /// What describes it to people.
+    pub const fn memo(&self) -> &Map<String, Value> {
+        &self.memo
+    }
+
     /// The operation number `step`.
     pub fn op(&self, step: u64) -> Option<&Op> {
         self.ops.get(&step)
@@ -150,7 +164,11 @@ impl RunState {
             OpKind::Signal | OpKind::Update => Some(Wait::Signal),
             OpKind::Child => Some(Wait::Child),
             OpKind::Condition => Some(Wait::Condition),
-            OpKind::Step | OpKind::SideEffect | OpKind::Version => None,
+            OpKind::Step
+            | OpKind::SideEffect
+            | OpKind::Version
+            | OpKind::Attributes
+            | OpKind::Memo => None,
         }
     }
 
@@ -215,6 +233,8 @@ impl RunState {
         }
         let outcome = match &event.kind {
             EventKind::Started(started) => {
+                self.attributes.clone_from(&started.attributes);
+                self.memo.clone_from(&started.memo);
                 self.started = Some((started.clone(), event.payload.clone()));
                 None
             }
@@ -341,6 +361,8 @@ impl RunState {
                 self.versions
                     .insert(marked.change.clone(), (step, marked.version));
             }
+            EventKind::SearchAttributes(set) => self.attributes.clone_from(&set.attributes),
+            EventKind::Memo(set) => self.memo.clone_from(&set.memo),
             _ => {}
         }
         self.tally.count(&op, |count| *count += 1);

@@ -64,6 +64,7 @@ fn begin() -> Draft {
             continued_from: None,
             execution_deadline_at: None,
             memo: serde_json::Map::new(),
+            attributes: crate::model::Attributes::new(),
         }),
         payload: Some(payload(1)),
     };

@@ -6,7 +6,8 @@ use coord_core::ErrorKind;
 use coord_engine::Engine;
 use coord_engine::client::{Client, MAX_BATCH_STARTS, StartCall};
 use coord_engine::flow::{Context, Signal, Workflow};
-use coord_engine::model::{Failure, Queue, RequestId, WorkflowId};
+use coord_engine::model::{Attributes, Failure, Queue, RequestId, WorkflowId};
+use coord_engine::store::{Condition, Filter, Test};
 use coord_engine::worker::Worker;
 
 use crate::callers::{Caller, with};
@@ -14,6 +15,7 @@ use crate::stage::{Stage, namespace, request};
 
 const ECHO: Workflow<String, String> = Workflow::new("tests.echo");
 const COLLECT: Workflow<u32, Vec<String>> = Workflow::new("tests.collect");
+const STAGES: Workflow<u32, String> = Workflow::new("tests.stages");
 const NEWS: Signal<String> = Signal::new("news");
 /// Far above what anything here takes.
 const SOON: Duration = Duration::from_mins(1);
@@ -31,6 +33,24 @@ async fn collect(ctx: Context, count: u32) -> Result<Vec<String>, Failure> {
     Ok(collected)
 }
 
+/// Is found by its stage, also over the run that it goes on as, until it hears some news.
+async fn stages(ctx: Context, number: u32) -> Result<String, Failure> {
+    if number == 0 {
+        ctx.set_search_attributes(ctx.search_attributes().with("stage", "first")?);
+        ctx.set_memo(serde_json::Map::from_iter([(
+            "about".to_owned(),
+            "a".into(),
+        )]));
+        return Err(ctx.continue_as_new(&1));
+    }
+    let before = ctx.search_attributes();
+    ctx.set_search_attributes(before.clone().with("stage", "second")?);
+    ctx.signal(NEWS).recv().await?;
+    ctx.set_search_attributes(Attributes::new());
+    let about = ctx.memo()["about"].to_string();
+    Ok(format!("{before:?} {about}"))
+}
+
 fn client(engine: &Engine) -> Client {
     engine.client(namespace(), Queue::default())
 }
@@ -40,6 +60,7 @@ fn worker(engine: &Engine) -> Worker {
     worker
         .workflow(ECHO, echo)
         .workflow(COLLECT, collect)
+        .workflow(STAGES, stages)
         .start()
 }
 
@@ -209,4 +230,58 @@ pub(crate) async fn a_url_and_a_pool_lead_to_the_same_database(stage: Stage) {
 
     let done = client(&beside).handle(ECHO, id("w")).result(SOON).await;
     assert_eq!(done.expect("an answer"), Some(Ok("hello".to_owned())));
+}
+
+pub(crate) async fn a_workflow_says_what_it_is_found_by(stage: Stage) {
+    let engine = stage.database.engine().await;
+    let (client, first) = (client(&engine), worker(&engine));
+    let found = async |name: &str, value: &str| {
+        let condition = Condition {
+            name: name.to_owned(),
+            test: Test::Is(value.into()),
+        };
+        let filter = Filter {
+            attributes: vec![condition],
+            ..Filter::all(namespace())
+        };
+        client.count(&filter).await.expect("a count")
+    };
+    let customer = Attributes::new().with("customer", "ann").expect("one");
+    let start = client.start(STAGES, id("w"), &0);
+    let handle = start
+        .search_attributes(customer)
+        .await
+        .expect("started")
+        .handle;
+    let until = tokio::time::Instant::now() + SOON;
+    while found("stage", "second").await == 0 {
+        assert!(tokio::time::Instant::now() < until, "it is never found");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(found("customer", "ann").await, 2, "both runs");
+    assert_eq!(found("stage", "first").await, 1, "the first run");
+    let described = handle.describe().await.expect("an answer").expect("there");
+    assert_eq!(described.memo["about"], "a");
+
+    // Another worker runs the code again, along its history.
+    assert!(first.shutdown(SOON).await);
+    let _second = worker(&engine);
+    handle.signal(NEWS, &String::new()).await.expect("sent");
+
+    let done = handle
+        .result(SOON)
+        .await
+        .expect("an answer")
+        .expect("in time");
+    let text = done.expect("its output");
+    assert!(
+        text.contains("ann") && text.contains("first") && text.ends_with("\"a\""),
+        "{text}"
+    );
+    assert_eq!(found("stage", "second").await, 0);
+    let history = handle.history().await.expect("a history");
+    let kinds = history
+        .iter()
+        .filter(|it| it.kind.name() == "SearchAttributes");
+    assert_eq!(kinds.count(), 2);
 }

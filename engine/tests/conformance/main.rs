@@ -17,6 +17,7 @@ mod messages;
 mod pooled;
 mod processes;
 mod reads;
+mod searches;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod server;
 mod stage;
@@ -110,6 +111,7 @@ on_every_dialect! {
         a_signal_in_the_callers_transaction_is_received_once
         a_command_with_a_request_is_carried_out_once
         a_url_and_a_pool_lead_to_the_same_database
+        a_workflow_says_what_it_is_found_by
     }
     claims {
         claims_go_by_priority_and_age
@@ -133,6 +135,12 @@ on_every_dialect! {
         a_list_goes_on_where_its_page_ended
         a_description_says_why_a_run_stands
         a_later_schema_disturbs_nobody
+    }
+    searches {
+        runs_are_found_by_each_kind_of_attribute
+        conditions_of_a_search_hold_together
+        a_turn_changes_what_its_run_is_found_by
+        a_lost_turn_changes_no_attributes
     }
     fleet {
         a_role_has_one_holder_at_a_time

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use coord_engine::model::{RunStatus, Timeouts};
-use coord_engine::store::{Append, Listing, Load};
+use coord_engine::store::{Append, Filter, Listing, Load};
 
 use crate::stage::{Stage, held, namespace, record, settle};
 
@@ -46,9 +46,10 @@ pub(crate) async fn a_list_goes_on_where_its_page_ended(stage: Stage) {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let mut listing = Listing {
-        namespace: namespace(),
-        status: Some(RunStatus::Pending),
-        name: None,
+        filter: Filter {
+            statuses: vec![RunStatus::Pending],
+            ..Filter::all(namespace())
+        },
         limit: 2,
         after: None,
     };
@@ -64,7 +65,7 @@ pub(crate) async fn a_list_goes_on_where_its_page_ended(stage: Stage) {
 
     started.reverse();
     assert_eq!(read, started);
-    listing.status = Some(RunStatus::Completed);
+    listing.filter.statuses = vec![RunStatus::Completed];
     assert!(
         stage
             .store

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coord_engine::model::{
-    AttemptId, Closed, Due, Ids, Namespace, OwnerId, Payload, Priority, Queue, Record, RequestId,
-    RunId, TaskId, TaskKind, Timeouts, Timestamp, TypeName, WorkflowId,
+    AttemptId, Closed, Due, Ids, Marks, Namespace, OwnerId, Payload, Priority, Queue, Record,
+    RequestId, RunId, TaskId, TaskKind, Timeouts, Timestamp, TypeName, WorkflowId,
 };
 use coord_engine::store::{
     Claim, Claimed, ClaimedTask, Closing, CommandKind, Deliver, Description, Fence, Held, Holder,
@@ -83,6 +83,7 @@ impl Stage {
             due: Due::Now,
             lease: None,
             request: None,
+            marks: Marks::default(),
         }
     }
 
@@ -200,6 +201,7 @@ pub(crate) fn turn(task: &ClaimedTask) -> Turn {
         children: Vec::new(),
         not_started: None,
         deliveries: Vec::new(),
+        marks: Marks::default(),
         then: Then::Wait {
             due: None,
             wait: None,

@@ -2,7 +2,7 @@
 
 use coord_core::{Error, Result};
 
-use super::super::rows::{AttemptRow, RunRow, TaskRow, signed};
+use super::super::rows::{AttemptRow, AttributeRow, MemoRow, RunRow, TaskRow, signed};
 use super::super::{
     Append, Closing, CommandKind, Deliver, Fence, Lease, OnDuplicate, Outcome, PutBack, PutBackHow,
     Settle, Start, Target, Terminate, Then, Turn, Write,
@@ -10,7 +10,7 @@ use super::super::{
 use super::Changes;
 use super::state::{State, command};
 use crate::model::{
-    Attempt, Closed, Due, Record, RequestId, RunId, RunStatus, TaskStatus, Timestamp, Wait,
+    Attempt, Closed, Due, Marks, Record, RequestId, RunId, RunStatus, TaskStatus, Timestamp, Wait,
 };
 
 /// Decides `writes` in their order.
@@ -25,7 +25,7 @@ pub(super) fn decide(mut state: State, writes: &[Write]) -> Result<(Vec<Outcome>
 impl State {
     fn decide(&mut self, write: &Write) -> Result<Outcome> {
         match write {
-            Write::Start(start) => Ok(self.start(start)),
+            Write::Start(start) => self.start(start),
             Write::Deliver(deliver) => self.deliver(deliver),
             Write::Append(append) => self.append(append),
             Write::Turn(turn) => self.turn(turn),
@@ -47,23 +47,23 @@ impl State {
         due.resolve(Timestamp::from_micros(self.now)).as_micros()
     }
 
-    fn start(&mut self, start: &Start) -> Outcome {
+    fn start(&mut self, start: &Start) -> Result<Outcome> {
         let instance = (start.namespace.to_string(), start.workflow.to_string());
         let is_ours =
             |row: &RunRow| (&row.namespace, &row.workflow_id) == (&instance.0, &instance.1);
         if self.runs.get(start.run.as_str()).is_some_and(is_ours) {
             let run = start.run.clone();
-            return Outcome::Started { run, created: true };
+            return Ok(Outcome::Started { run, created: true });
         }
         let command = State::start_command(start);
         let before = command.as_ref().and_then(|it| self.carried_out(it));
         if let Some(run) = before.and_then(|run| run_id(run).ok()) {
-            return Outcome::Started { run, created: true };
+            return Ok(Outcome::Started { run, created: true });
         }
         let current = self.current(&instance).and_then(|run| run_id(run).ok());
-        match (current, start.on_duplicate) {
+        Ok(match (current, start.on_duplicate) {
             (None, _) => {
-                self.begin(start, (0, 0));
+                self.begin(start, (0, 0))?;
                 if let Some(command) = command {
                     self.carry_out(command);
                 }
@@ -75,11 +75,11 @@ impl State {
                 run,
                 created: false,
             },
-        }
+        })
     }
 
     /// A new run, whose inbox goes on from the places `inbox`: given and taken.
-    fn begin(&mut self, start: &Start, inbox: (i64, i64)) {
+    fn begin(&mut self, start: &Start, inbox: (i64, i64)) -> Result<()> {
         let instance = (start.namespace.to_string(), start.workflow.to_string());
         self.set_current(instance, start.run.to_string());
         let row = RunRow::new(start, self.now, inbox);
@@ -90,8 +90,23 @@ impl State {
             task.lease(lease, self.now);
         }
         self.extend(start.run.as_str(), &start.records);
+        self.mark((&row.namespace, &row.run_id), &start.marks)?;
         self.insert_task(task);
         self.insert_run(row);
+        Ok(())
+    }
+
+    /// What `run` of a namespace is found and described by.
+    fn mark(&mut self, (namespace, run): (&str, &str), marks: &Marks) -> Result<()> {
+        if let Some(attributes) = &marks.attributes {
+            let rows = AttributeRow::of(namespace, run, attributes);
+            self.changes.attributes.insert(run.to_owned(), rows);
+        }
+        if let Some(memo) = &marks.memo {
+            let row = MemoRow::new(run, memo)?;
+            self.changes.memos.insert(run.to_owned(), row);
+        }
+        Ok(())
     }
 
     fn deliver(&mut self, deliver: &Deliver) -> Result<Outcome> {
@@ -154,11 +169,16 @@ impl State {
         }
         self.extend(run, &turn.records);
         self.account(turn)?;
+        if !turn.marks.is_empty() {
+            let row = self.runs.get(run).ok_or_else(|| no_run(run))?;
+            let namespace = row.namespace.clone();
+            self.mark((&namespace, run), &turn.marks)?;
+        }
         for task in &turn.dropped {
             self.remove_task(task.as_str());
         }
         for child in &turn.children {
-            self.start_child(child, turn);
+            self.start_child(child, turn)?;
         }
         for delivery in &turn.deliveries {
             self.deliver(delivery)?;
@@ -201,11 +221,12 @@ impl State {
         Ok(())
     }
 
-    fn start_child(&mut self, child: &Start, turn: &Turn) {
-        let created = matches!(self.start(child), Outcome::Started { created: true, .. });
+    fn start_child(&mut self, child: &Start, turn: &Turn) -> Result<()> {
+        let created = matches!(self.start(child)?, Outcome::Started { created: true, .. });
         if let (false, Some(link), Some(record)) = (created, &child.parent, &turn.not_started) {
             self.push_if_open(turn.run.as_str(), record, Some(link.step));
         }
+        Ok(())
     }
 
     fn take(&mut self, run: &str, lease: &Lease) -> Result<Outcome> {
@@ -258,7 +279,7 @@ impl State {
         row.close(&closing.closed, now)?;
         let row = row.clone();
         match (&closing.closed, &closing.next) {
-            (Closed::ContinuedAsNew(_), Some(next)) => self.go_on(&row, next),
+            (Closed::ContinuedAsNew(_), Some(next)) => self.go_on(&row, next)?,
             _ => self.changes.taken.push((run.to_owned(), i64::MAX)),
         }
         let parent = row.parent_run_id.as_deref();
@@ -273,8 +294,8 @@ impl State {
     }
 
     /// The next run of the instance of `row`, which has closed.
-    fn go_on(&mut self, row: &RunRow, next: &Start) {
-        self.begin(next, (row.inbox_seq, row.inbox_drained));
+    fn go_on(&mut self, row: &RunRow, next: &Start) -> Result<()> {
+        self.begin(next, (row.inbox_seq, row.inbox_drained))?;
         let moved = (row.run_id.clone(), next.run.to_string());
         self.changes.moved.push(moved);
         if let Some(new) = self.run_mut(next.run.as_str()) {
@@ -282,6 +303,7 @@ impl State {
             new.parent_step_seq = row.parent_step_seq;
             new.parent_close.clone_from(&row.parent_close);
         }
+        Ok(())
     }
 
     fn close_children(&mut self, run: &str, closing: &Closing) {

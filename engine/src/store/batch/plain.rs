@@ -105,7 +105,7 @@ impl Plain {
         for (number, write) in writes.iter().enumerate() {
             let number = i32::try_from(number).unwrap_or(i32::MAX);
             let is_alone = match write {
-                Write::Start(start) if start.parent.is_none() && start.request.is_none() => {
+                Write::Start(start) if is_plain_start(start) => {
                     starts.push(StartRow::new(number, start));
                     place(&mut records, number, start.run.as_str(), &start.records);
                     met.insert((start.namespace.as_str(), start.workflow.as_str()))
@@ -149,7 +149,15 @@ impl Plain {
 /// Whether a turn concerns its run alone, as far as it says itself.
 fn is_plain(turn: &Turn) -> bool {
     let goes_on = matches!(&turn.then, Then::Close(closing) if closing.next.is_some());
-    turn.dropped.is_empty() && turn.children.is_empty() && turn.deliveries.is_empty() && !goes_on
+    turn.dropped.is_empty()
+        && turn.children.is_empty()
+        && turn.deliveries.is_empty()
+        && turn.marks.is_empty()
+        && !goes_on
+}
+
+fn is_plain_start(start: &Start) -> bool {
+    start.parent.is_none() && start.request.is_none() && start.marks.is_empty()
 }
 
 fn place(rows: &mut Vec<PlacedRow>, write: i32, run: &str, records: &[Record]) {

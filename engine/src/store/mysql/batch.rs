@@ -105,6 +105,11 @@ impl Tables for Transaction<'_> {
         self.put(sql::PUT_TASKS, &changes.tasks).await?;
         self.put(sql::DROP_TASKS, &changes.gone).await?;
         self.put(sql::ADD_ATTEMPTS, &changes.attempts).await?;
+        self.put(sql::DROP_ATTRIBUTES, &changes.attributed())
+            .await?;
+        self.put(sql::ADD_ATTRIBUTES, &changes.attribute_rows())
+            .await?;
+        self.put(sql::PUT_MEMOS, &changes.memo_rows()).await?;
         self.put(sql::ADD_COMMANDS, &changes.commands).await
     }
 

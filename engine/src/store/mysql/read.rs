@@ -5,9 +5,11 @@ use sqlx::Connection;
 use sqlx::mysql::{MySql, MySqlPool};
 use sqlx::pool::PoolConnection;
 
-use super::super::answers;
-use super::super::rows::{AttemptRow, RecordRow, RunRow, TaskRow, run_columns, task_columns};
-use super::super::{Description, Listing, Load, Loaded, Page, Target};
+use super::super::rows::{
+    AttemptRow, AttributeRow, MemoRow, RecordRow, RunRow, TaskRow, run_columns, task_columns,
+};
+use super::super::{Description, Filter, Listing, Load, Loaded, Page, Target};
+use super::super::{answers, listing};
 use super::batch::json;
 use super::error::at;
 use super::sql::{CLOCK, event_columns, ids};
@@ -63,13 +65,12 @@ const ATTEMPTS: &str = "
     SELECT attempt_id, task_id, run_id, attempt, lease_owner, outcome, failure, ended_at
     FROM activity_attempts WHERE run_id = ? ORDER BY ended_at DESC, attempt_id DESC LIMIT ?";
 
-const LIST: &str = concat!(
-    "SELECT ",
-    run_columns!(),
-    " FROM workflow_runs WHERE namespace = ? AND (? IS NULL OR status = ?)
-        AND (? IS NULL OR workflow_type = ?) AND started_at <= ? AND (started_at < ? OR run_id < ?)
-      ORDER BY started_at DESC, run_id DESC LIMIT ?"
-);
+const ATTRIBUTES: &str = "
+    SELECT run_id, name, place, namespace, kind, CONVERT(text_value USING utf8mb4) AS text_value, integer_value,
+        float_value
+    FROM workflow_attributes WHERE run_id = ? ORDER BY name, place";
+
+const MEMO: &str = "SELECT run_id, memo FROM workflow_memos WHERE run_id = ?";
 
 pub(super) async fn load(pool: &MySqlPool, wanted: &[Load]) -> Result<Loaded> {
     const WHAT: &str = "loading runs";
@@ -123,31 +124,27 @@ pub(super) async fn describe(pool: &MySqlPool, of: &Target) -> Result<Option<Des
         .bind(answers::ATTEMPTS)
         .fetch_all(&mut *transaction);
     let attempts: Vec<AttemptRow> = attempts.await.map_err(at(WHAT))?;
+    let attributes = sqlx::query_as(ATTRIBUTES).bind(&run.run_id);
+    let attributes = attributes.fetch_all(&mut *transaction).await;
+    let attributes: Vec<AttributeRow> = attributes.map_err(at(WHAT))?;
+    let memo = sqlx::query_as(MEMO)
+        .bind(&run.run_id)
+        .fetch_optional(&mut *transaction);
+    let memo: Option<MemoRow> = memo.await.map_err(at(WHAT))?;
     transaction.commit().await.map_err(at(WHAT))?;
-    answers::description(now, run, tasks, attempts).map(Some)
+    answers::description(now, run, (tasks, attempts), (attributes, memo)).map(Some)
 }
 
 pub(super) async fn list(pool: &MySqlPool, listing: &Listing) -> Result<Page> {
-    let (instant, run) = match &listing.after {
-        Some((instant, run)) => (instant.as_micros(), run.as_str()),
-        None => (i64::MAX, ""),
-    };
-    let status = listing.status.map(crate::model::RunStatus::as_str);
-    let name = listing.name.as_ref().map(crate::model::TypeName::as_str);
-    let rows: Vec<RunRow> = sqlx::query_as(LIST)
-        .bind(listing.namespace.as_str())
-        .bind(status)
-        .bind(status)
-        .bind(name)
-        .bind(name)
-        .bind(instant)
-        .bind(instant)
-        .bind(run)
-        .bind(i64::from(listing.limit) + 1)
-        .fetch_all(pool)
-        .await
-        .map_err(at("listing runs"))?;
-    answers::page(listing, rows)
+    let mut query = listing::page(listing);
+    let rows = query.build_query_as().fetch_all(pool).await;
+    answers::page(listing, rows.map_err(at("listing runs"))?)
+}
+
+pub(super) async fn count(pool: &MySqlPool, filter: &Filter) -> Result<u64> {
+    let mut query = listing::count(filter);
+    let count = query.build_query_scalar().fetch_one(pool).await;
+    answers::count(count.map_err(at("counting runs"))?)
 }
 
 /// A connection whose next transaction sees one snapshot.

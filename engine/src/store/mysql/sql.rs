@@ -304,3 +304,31 @@ pub(super) const ADD_COMMANDS: &str = concat!(
             `request_id` LONGTEXT PATH '$.request_id',
             `run_id` LONGTEXT PATH '$.run_id')) w"
 );
+
+pub(super) const DROP_ATTRIBUTES: &str = concat!(
+    "DELETE a FROM ",
+    ids!(),
+    " STRAIGHT_JOIN workflow_attributes a FORCE INDEX (PRIMARY) ON a.run_id = w.id"
+);
+
+pub(super) const ADD_ATTRIBUTES: &str = "
+    INSERT INTO workflow_attributes
+        (run_id, name, place, namespace, kind, text_value, integer_value, float_value)
+    SELECT w.`run_id`, w.`name`, w.`place`, w.`namespace`, w.`kind`, w.`text_value`,
+        w.`integer_value`, w.`float_value`
+    FROM JSON_TABLE(?, '$[*]' COLUMNS (
+            `run_id` LONGTEXT PATH '$.run_id',
+            `name` LONGTEXT PATH '$.name',
+            `place` BIGINT PATH '$.place',
+            `namespace` LONGTEXT PATH '$.namespace',
+            `kind` LONGTEXT PATH '$.kind',
+            `text_value` LONGTEXT PATH '$.text_value',
+            `integer_value` BIGINT PATH '$.integer_value',
+            `float_value` DOUBLE PATH '$.float_value')) w";
+
+pub(super) const PUT_MEMOS: &str = "
+    INSERT INTO workflow_memos (run_id, memo) SELECT w.`run_id`, w.`memo`
+    FROM JSON_TABLE(?, '$[*]' COLUMNS (
+            `run_id` LONGTEXT PATH '$.run_id',
+            `memo` LONGTEXT PATH '$.memo')) w
+    ON DUPLICATE KEY UPDATE memo = VALUES(memo)";

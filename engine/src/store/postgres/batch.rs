@@ -124,6 +124,23 @@ impl Tables for Transaction<'_> {
                 attempt_id task_id run_id attempt lease_owner outcome failure ended_at)
         })
         .await?;
+        self.put(sql::DROP_ATTRIBUTES, &changes.attributed(), PgQuery::bind)
+            .await?;
+        self.put(
+            sql::ADD_ATTRIBUTES,
+            &changes.attribute_rows(),
+            |query, rows| {
+                bind!(query, rows;
+                    run_id name place namespace kind text_value integer_value float_value)
+            },
+        )
+        .await?;
+        self.put(
+            sql::PUT_MEMOS,
+            &changes.memo_rows(),
+            |query, rows| bind!(query, rows; run_id memo),
+        )
+        .await?;
         self.put(
             sql::ADD_COMMANDS,
             &changes.commands,

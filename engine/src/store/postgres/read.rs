@@ -2,9 +2,11 @@
 
 use coord_core::Result;
 
-use super::super::answers;
-use super::super::rows::{AttemptRow, RecordRow, RunRow, TaskRow, run_columns, task_columns};
-use super::super::{Description, Listing, Load, Loaded, Page, Target};
+use super::super::rows::{
+    AttemptRow, AttributeRow, MemoRow, RecordRow, RunRow, TaskRow, run_columns, task_columns,
+};
+use super::super::{Description, Filter, Listing, Load, Loaded, Page, Target};
+use super::super::{answers, listing};
 use super::claim::now;
 use super::error::at;
 use super::single::Single;
@@ -55,13 +57,12 @@ const ATTEMPTS: &str = "
     SELECT attempt_id, task_id, run_id, attempt, lease_owner, outcome, failure, ended_at
     FROM activity_attempts WHERE run_id = $1 ORDER BY ended_at DESC, attempt_id DESC LIMIT $2";
 
-const LIST: &str = concat!(
-    "SELECT ",
-    run_columns!(),
-    " FROM workflow_runs WHERE namespace = $1 AND ($2::text IS NULL OR status = $2)
-        AND ($3::text IS NULL OR workflow_type = $3) AND (started_at, run_id) < ($4, $5)
-      ORDER BY started_at DESC, run_id DESC LIMIT $6"
-);
+const ATTRIBUTES: &str = "
+    SELECT run_id, name, place, namespace, kind, text_value, integer_value,
+        float_value
+    FROM workflow_attributes WHERE run_id = $1 ORDER BY name, place";
+
+const MEMO: &str = "SELECT run_id, memo FROM workflow_memos WHERE run_id = $1";
 
 pub(super) async fn load(store: &Postgres, wanted: &[Load]) -> Result<Loaded> {
     const WHAT: &str = "loading runs";
@@ -122,28 +123,35 @@ pub(super) async fn describe(store: &Postgres, of: &Target) -> Result<Option<Des
         .bind(answers::ATTEMPTS)
         .fetch_all(&mut *transaction.inner);
     let attempts: Vec<AttemptRow> = attempts.await.map_err(at(WHAT))?;
-    answers::description(now, run, tasks, attempts).map(Some)
+    let attributes = store.statements.rows(ATTRIBUTES).bind(&run.run_id);
+    let attributes = attributes.fetch_all(&mut *transaction.inner).await;
+    let attributes: Vec<AttributeRow> = attributes.map_err(at(WHAT))?;
+    let memo = store
+        .statements
+        .rows(MEMO)
+        .bind(&run.run_id)
+        .fetch_optional(&mut *transaction.inner);
+    let memo: Option<MemoRow> = memo.await.map_err(at(WHAT))?;
+    answers::description(now, run, (tasks, attempts), (attributes, memo)).map(Some)
 }
 
 pub(super) async fn list(store: &Postgres, listing: &Listing) -> Result<Page> {
     const WHAT: &str = "listing runs";
-    let (instant, run) = match &listing.after {
-        Some((instant, run)) => (instant.as_micros(), run.as_str()),
-        None => (i64::MAX, ""),
-    };
+    let mut query = listing::page(listing);
     let mut connection = Single::begin(store, WHAT).await?;
-    let rows: Vec<RunRow> = store
-        .statements
-        .rows(LIST)
-        .bind(listing.namespace.as_str())
-        .bind(listing.status.map(crate::model::RunStatus::as_str))
-        .bind(listing.name.as_ref().map(crate::model::TypeName::as_str))
-        .bind(instant)
-        .bind(run)
-        .bind(i64::from(listing.limit) + 1)
-        .fetch_all(&mut *connection)
-        .await
-        .map_err(at(WHAT))?;
+    let rows = query.build_query_as().persistent(store.statements.named);
+    let rows = rows.fetch_all(&mut *connection).await.map_err(at(WHAT))?;
     connection.end(store, WHAT).await?;
     answers::page(listing, rows)
+}
+
+pub(super) async fn count(store: &Postgres, filter: &Filter) -> Result<u64> {
+    const WHAT: &str = "counting runs";
+    let mut query = listing::count(filter);
+    let mut connection = Single::begin(store, WHAT).await?;
+    let count = query.build_query_scalar();
+    let count = count.persistent(store.statements.named);
+    let count: i64 = count.fetch_one(&mut *connection).await.map_err(at(WHAT))?;
+    connection.end(store, WHAT).await?;
+    answers::count(count)
 }

@@ -161,3 +161,15 @@ pub(super) const ADD_COMMANDS: &str = concat!(
     clock!(),
     " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[]) AS w"
 );
+
+pub(super) const DROP_ATTRIBUTES: &str = "DELETE FROM workflow_attributes WHERE run_id = ANY ($1)";
+
+pub(super) const ADD_ATTRIBUTES: &str = "
+    INSERT INTO workflow_attributes
+        (run_id, name, place, namespace, kind, text_value, integer_value, float_value)
+    SELECT * FROM unnest($1::text[], $2::text[], $3::int4[], $4::text[], $5::text[], $6::text[],
+        $7::int8[], $8::float8[])";
+
+pub(super) const PUT_MEMOS: &str = "
+    INSERT INTO workflow_memos (run_id, memo) SELECT * FROM unnest($1::text[], $2::text[])
+    ON CONFLICT (run_id) DO UPDATE SET memo = excluded.memo";

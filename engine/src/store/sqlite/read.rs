@@ -3,9 +3,11 @@
 use coord_core::Result;
 use sqlx::sqlite::SqlitePool;
 
-use super::super::answers;
-use super::super::rows::{AttemptRow, RecordRow, RunRow, TaskRow, run_columns, task_columns};
-use super::super::{Description, Listing, Load, Loaded, Page, Target};
+use super::super::rows::{
+    AttemptRow, AttributeRow, MemoRow, RecordRow, RunRow, TaskRow, run_columns, task_columns,
+};
+use super::super::{Description, Filter, Listing, Load, Loaded, Page, Target};
+use super::super::{answers, listing};
 use super::batch::json;
 use super::claim::now;
 use super::error::at;
@@ -55,13 +57,12 @@ const ATTEMPTS: &str = "
     SELECT attempt_id, task_id, run_id, attempt, lease_owner, outcome, failure, ended_at
     FROM activity_attempts WHERE run_id = ?1 ORDER BY ended_at DESC, attempt_id DESC LIMIT ?2";
 
-const LIST: &str = concat!(
-    "SELECT ",
-    run_columns!(),
-    " FROM workflow_runs WHERE namespace = ?1 AND (?2 IS NULL OR status = ?2)
-        AND (?3 IS NULL OR workflow_type = ?3) AND (started_at, run_id) < (?4, ?5)
-      ORDER BY started_at DESC, run_id DESC LIMIT ?6"
-);
+const ATTRIBUTES: &str = "
+    SELECT run_id, name, place, namespace, kind, text_value, integer_value,
+        float_value
+    FROM workflow_attributes WHERE run_id = ?1 ORDER BY name, place";
+
+const MEMO: &str = "SELECT run_id, memo FROM workflow_memos WHERE run_id = ?1";
 
 pub(super) async fn load(pool: &SqlitePool, wanted: &[Load]) -> Result<Loaded> {
     const WHAT: &str = "loading runs";
@@ -106,24 +107,25 @@ pub(super) async fn describe(pool: &SqlitePool, of: &Target) -> Result<Option<De
         .bind(answers::ATTEMPTS)
         .fetch_all(&mut *transaction);
     let attempts: Vec<AttemptRow> = attempts.await.map_err(at(WHAT))?;
+    let attributes = sqlx::query_as(ATTRIBUTES).bind(&run.run_id);
+    let attributes = attributes.fetch_all(&mut *transaction).await;
+    let attributes: Vec<AttributeRow> = attributes.map_err(at(WHAT))?;
+    let memo = sqlx::query_as(MEMO)
+        .bind(&run.run_id)
+        .fetch_optional(&mut *transaction);
+    let memo: Option<MemoRow> = memo.await.map_err(at(WHAT))?;
     transaction.commit().await.map_err(at(WHAT))?;
-    answers::description(now, run, tasks, attempts).map(Some)
+    answers::description(now, run, (tasks, attempts), (attributes, memo)).map(Some)
 }
 
 pub(super) async fn list(pool: &SqlitePool, listing: &Listing) -> Result<Page> {
-    let (instant, run) = match &listing.after {
-        Some((instant, run)) => (instant.as_micros(), run.as_str()),
-        None => (i64::MAX, ""),
-    };
-    let rows: Vec<RunRow> = sqlx::query_as(LIST)
-        .bind(listing.namespace.as_str())
-        .bind(listing.status.map(crate::model::RunStatus::as_str))
-        .bind(listing.name.as_ref().map(crate::model::TypeName::as_str))
-        .bind(instant)
-        .bind(run)
-        .bind(i64::from(listing.limit) + 1)
-        .fetch_all(pool)
-        .await
-        .map_err(at("listing runs"))?;
-    answers::page(listing, rows)
+    let mut query = listing::page(listing);
+    let rows = query.build_query_as().fetch_all(pool).await;
+    answers::page(listing, rows.map_err(at("listing runs"))?)
+}
+
+pub(super) async fn count(pool: &SqlitePool, filter: &Filter) -> Result<u64> {
+    let mut query = listing::count(filter);
+    let count = query.build_query_scalar().fetch_one(pool).await;
+    answers::count(count.map_err(at("counting runs"))?)
 }

@@ -162,3 +162,17 @@ pub(super) const ADD_COMMANDS: &str = concat!(
     clock!(),
     " FROM json_each(?1)"
 );
+
+pub(super) const DROP_ATTRIBUTES: &str =
+    "DELETE FROM workflow_attributes WHERE run_id IN (SELECT value FROM json_each(?1))";
+
+pub(super) const ADD_ATTRIBUTES: &str = "
+    INSERT INTO workflow_attributes
+        (run_id, name, place, namespace, kind, text_value, integer_value, float_value)
+    SELECT value->>'run_id', value->>'name', value->>'place', value->>'namespace', value->>'kind',
+        value->>'text_value', value->>'integer_value', value->>'float_value'
+    FROM json_each(?1)";
+
+pub(super) const PUT_MEMOS: &str = "
+    INSERT INTO workflow_memos (run_id, memo) SELECT value->>'run_id', value->>'memo'
+    FROM json_each(?1) WHERE true ON CONFLICT (run_id) DO UPDATE SET memo = excluded.memo";

@@ -3,7 +3,7 @@
 use coord_core::Result;
 
 use super::Draft;
-use crate::model::{Due, Event, EventKind, ParentLink, Payload, RunId, events};
+use crate::model::{Attributes, Due, Event, EventKind, Marks, ParentLink, Payload, RunId, events};
 use crate::store::{NewActivity, OnDuplicate, Start};
 use crate::transition::command::{ChildCommand, Command};
 
@@ -67,6 +67,7 @@ impl Draft {
             continued_from: None,
             execution_deadline_at: parent.execution_deadline_at,
             memo: serde_json::Map::new(),
+            attributes: Attributes::new(),
         };
         let start = self.start(child.run.clone(), started, child.input.clone())?;
         self.pending.children.push(start);
@@ -96,6 +97,7 @@ impl Draft {
             kind: EventKind::Started(started.clone()),
             payload: Some(input),
         };
+        let marks = Marks::of_start(&started.attributes, &started.memo);
         Ok(Start {
             namespace: self.identity.namespace.clone(),
             workflow: started.workflow,
@@ -111,6 +113,7 @@ impl Draft {
             due: Due::Now,
             lease: None,
             request: None,
+            marks,
         })
     }
 }

@@ -58,6 +58,7 @@ impl Draft {
             children: pending.children,
             not_started,
             deliveries: pending.deliveries,
+            marks: pending.marks,
             then,
         })
     }

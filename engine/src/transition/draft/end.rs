@@ -31,6 +31,8 @@ impl Draft {
             number: before.number + 1,
             seed: next.seed,
             continued_from: Some(self.identity.run.clone()),
+            attributes: self.state.attributes().clone(),
+            memo: self.state.memo().clone(),
             ..before.clone()
         };
         let mut start = self.start(next.run.clone(), started, next.input.clone())?;

@@ -38,6 +38,8 @@ pub(crate) fn opens(kind: &EventKind) -> Option<(OpKind, Option<TypeName>)> {
         EventKind::StepFailed(step) => (OpKind::Step, Some(step.name.clone())),
         EventKind::SideEffectRecorded(noted) => (OpKind::SideEffect, Some(noted.name.clone())),
         EventKind::VersionMarked(marked) => (OpKind::Version, Some(marked.change.clone())),
+        EventKind::SearchAttributes(_) => (OpKind::Attributes, None),
+        EventKind::Memo(_) => (OpKind::Memo, None),
         _ => return None,
     })
 }
@@ -86,7 +88,11 @@ impl Op {
             OpKind::Child => EventKind::ChildCancelled(events::Failed {
                 failure: Failure::new(why).of_kind(Failure::CANCELLED),
             }),
-            OpKind::Step | OpKind::SideEffect | OpKind::Version => {
+            OpKind::Step
+            | OpKind::SideEffect
+            | OpKind::Version
+            | OpKind::Attributes
+            | OpKind::Memo => {
                 unreachable!("it has its outcome from the start, so it is never open")
             }
         }

@@ -23,7 +23,9 @@ impl RunState {
             | EventKind::TimerFired(_)
             | EventKind::ConditionWaitSatisfied(_)
             | EventKind::ChildCompleted(_)
-            | EventKind::VersionMarked(_) => Some(value()),
+            | EventKind::VersionMarked(_)
+            | EventKind::SearchAttributes(_)
+            | EventKind::Memo(_) => Some(value()),
             EventKind::ActivityFailed(failed) => Some(Err(failed.failure.clone())),
             EventKind::StepFailed(failed) => Some(Err(failed.failure.clone())),
             EventKind::OperationRefused(refused) => Some(Err(refused.failure.clone())),

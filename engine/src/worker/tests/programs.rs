@@ -141,6 +141,7 @@ impl World {
                 continued_from: None,
                 execution_deadline_at: None,
                 memo: serde_json::Map::new(),
+                attributes: crate::model::Attributes::new(),
             }),
             payload: None,
         };
