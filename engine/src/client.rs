@@ -8,6 +8,7 @@ mod uncommitted;
 mod update;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use coord_core::Result;
 use serde::Serialize;
@@ -68,6 +69,18 @@ impl Client {
     /// Safe.
     pub async fn list(&self, listing: &Listing) -> Result<Page> {
         self.core.store.list(listing).await
+    }
+
+    /// Keeps closed runs of this namespace for `retention` after their end, with their histories.
+    /// Default: 30 days. Afterwards they are removed, and their ids are free.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Timeout` when the database does not answer.
+    ///
+    /// # Cancel safety
+    /// Dropped, it may be set.
+    pub async fn keep_closed_runs(&self, retention: Duration) -> Result<()> {
+        self.core.store.keep(&self.namespace, retention).await
     }
 
     /// How many runs `filter` means, at a cost that grows with their number.

@@ -14,6 +14,7 @@ use crate::committer::{Committer, Patience, locked, unanswered};
 use crate::fleet::Fleet;
 use crate::limits::Limits;
 use crate::model::{Ids, Namespace, OwnerId, Queue, Record, RunId, Timestamp};
+use crate::retention;
 use crate::signals::SIGNALS;
 use crate::store::{CallerTransaction, Outcome, Ready, Store, Write};
 use crate::values::{Codec, Values};
@@ -89,6 +90,7 @@ impl Engine {
         let committer = Committer::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&wake));
         let mut watching = JoinSet::new();
         watching.spawn(wake::watch_ends(Arc::clone(&store), Arc::clone(&wake)));
+        watching.spawn(retention::hold(Arc::clone(&store), fleet.owner()));
         let core = Core {
             store,
             ids,
@@ -113,6 +115,18 @@ impl Engine {
     /// A worker for `queue` of `namespace`, to be told what it can do and then started.
     pub fn worker(&self, namespace: Namespace, queue: Queue) -> WorkerBuilder {
         WorkerBuilder::new(Arc::clone(&self.core), namespace, queue)
+    }
+
+    /// Removes now what is past its retention, in every namespace, and says how many runs. One
+    /// process of all does so by itself once a minute.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Timeout` when the database does not answer; what was removed until then is.
+    ///
+    /// # Cancel safety
+    /// Safe: runs are removed in portions, each whole or not at all.
+    pub async fn retire_closed_runs(&self) -> Result<u64> {
+        retention::pass(&*self.core.store, None).await
     }
 
     /// Whether hints pass between this process and others: without them, what others do is seen

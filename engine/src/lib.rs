@@ -102,6 +102,7 @@ pub mod limits;
 #[cfg(any(test, feature = "testing"))]
 pub mod memory;
 pub mod model;
+mod retention;
 mod signals;
 pub mod store;
 pub mod transition;

@@ -5,6 +5,7 @@
 mod apply;
 mod claim;
 mod read;
+mod retention;
 mod tables;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,10 +14,11 @@ use std::time::Duration;
 use coord_core::Result;
 use tokio::time::Instant;
 
-use crate::model::{OwnerId, Timestamp};
+use crate::model::{Namespace, OwnerId, Timestamp};
 use crate::store::{
     Applied, Claim, Claimed, Description, Filter, Heartbeat, Hints, Listing, Load, Loaded, Overdue,
-    Page, Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept, Target, Term, Write,
+    Page, Registration, Renewal, Renewed, Reply, Retire, Role, Store, Sweep, Swept, Target, Tenant,
+    Term, Write,
 };
 use tables::Tables;
 
@@ -113,6 +115,21 @@ impl Store for Memory {
 
     fn count<'a>(&'a self, filter: &'a Filter) -> Reply<'a, u64> {
         self.reply(|tables| Ok(tables.count(filter)))
+    }
+
+    fn retire<'a>(&'a self, retire: &'a Retire) -> Reply<'a, u64> {
+        self.reply(|tables| Ok(tables.retire(retire)))
+    }
+
+    fn tenants(&self) -> Reply<'_, Vec<Tenant>> {
+        self.reply(|tables| Ok(tables.tenants()))
+    }
+
+    fn keep<'a>(&'a self, namespace: &'a Namespace, retention: Duration) -> Reply<'a, ()> {
+        self.reply(|tables| {
+            tables.retentions.insert(namespace.clone(), retention);
+            Ok(())
+        })
     }
 
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp> {

@@ -24,6 +24,7 @@
 //! | Continue-as-new hands the waiting messages to the next run, in their order. | `a_continued_run_loses_no_message` |
 //! | An id is started once. The same `Start` again is answered as its first time. | `an_id_is_started_once`, `a_repeated_start_created_its_run` |
 //! | A command with the same request id is carried out once. | `a_repeated_command_is_carried_out_once`, `a_start_that_is_requested_again_is_answered_as_the_first_time` |
+//! | A run is removed when it has been closed for long enough, with all that belongs to it, and no open run ever is. | `a_closed_run_goes_with_all_that_belongs_to_it`, `an_open_run_and_a_young_one_stay` |
 //! | Writes in a transaction of the caller happen exactly if the caller commits. | `a_write_in_the_callers_transaction_happens_when_it_commits`, `a_transaction_of_the_caller_that_is_rolled_back_leaves_nothing` |
 //! | A renewal never revives a lease that has ended. | `a_late_renewal_revives_nothing` |
 //! | A batch says which queues have tasks to claim by it, and from when on. | `a_batch_says_what_it_leaves_to_be_claimed` |
@@ -64,6 +65,7 @@ mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod read;
+mod retention;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod rows;
 #[cfg(feature = "sqlite")]
@@ -79,7 +81,7 @@ use std::sync::Arc;
 
 use coord_core::Result;
 
-use crate::model::{OwnerId, Timestamp};
+use crate::model::{Namespace, OwnerId, Timestamp};
 
 pub use caller::CallerTransaction;
 pub use claim::{
@@ -93,6 +95,9 @@ pub use mysql::Mysql;
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;
 pub use read::{Condition, Description, Filter, Listing, OpenTask, Page, Period, Test};
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use retention::portion;
+pub use retention::{Retire, Tenant};
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 pub use write::{
@@ -158,6 +163,20 @@ pub trait Store: Send + Sync + 'static {
 
     /// How many runs are meant.
     fn count<'a>(&'a self, filter: &'a Filter) -> Reply<'a, u64>;
+
+    /// Removes closed runs that were kept for long enough, and says how many. An open run stays
+    /// whatever its age.
+    fn retire<'a>(&'a self, retire: &'a Retire) -> Reply<'a, u64>;
+
+    /// The namespaces that have runs, in ascending order.
+    fn tenants(&self) -> Reply<'_, Vec<Tenant>>;
+
+    /// Sets for how long closed runs of a namespace are kept.
+    fn keep<'a>(
+        &'a self,
+        namespace: &'a Namespace,
+        retention: std::time::Duration,
+    ) -> Reply<'a, ()>;
 
     /// Registers an incarnation of a process as live.
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp>;

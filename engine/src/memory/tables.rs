@@ -1,6 +1,7 @@
 //! The rows.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
@@ -22,6 +23,7 @@ pub(super) struct Tables {
     pub(super) receipts: HashMap<(Namespace, WorkflowId, CommandKind, RequestId), RunId>,
     pub(super) fleet: BTreeMap<OwnerId, Member>,
     pub(super) roles: HashMap<Role, Term>,
+    pub(super) retentions: HashMap<Namespace, Duration>,
     /// What the writes under way have left to be claimed.
     pub(super) ready: Vec<Ready>,
     pub(super) hints: Vec<String>,

@@ -13,6 +13,7 @@ mod fleet;
 mod hints;
 mod migrate;
 mod read;
+mod retention;
 mod server;
 mod session;
 mod sql;
@@ -27,10 +28,10 @@ use sqlx::{Connection, Executor};
 use super::batch::{self as batches, retry};
 use super::{
     Applied, CallerTransaction, Claim, Claimed, Description, Filter, Heartbeat, Hints, Listing,
-    Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept,
-    Target, Term, Write,
+    Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply, Retire, Role, Store, Sweep,
+    Swept, Target, Tenant, Term, Write,
 };
-use crate::model::{OwnerId, Timestamp};
+use crate::model::{Namespace, OwnerId, Timestamp, micros};
 use error::at;
 
 /// Connections of a process. Few are enough: writes share transactions, and claims are short.
@@ -143,6 +144,21 @@ impl Store for Mysql {
 
     fn count<'a>(&'a self, filter: &'a Filter) -> Reply<'a, u64> {
         Box::pin(retry(|| read::count(&self.pool, filter)))
+    }
+
+    fn retire<'a>(&'a self, retire: &'a Retire) -> Reply<'a, u64> {
+        Box::pin(retry(|| retention::retire(&self.pool, retire)))
+    }
+
+    fn tenants(&self) -> Reply<'_, Vec<Tenant>> {
+        Box::pin(retry(|| retention::tenants(&self.pool)))
+    }
+
+    fn keep<'a>(&'a self, namespace: &'a Namespace, retention: Duration) -> Reply<'a, ()> {
+        let micros = micros(retention);
+        Box::pin(retry(move || {
+            retention::keep(&self.pool, namespace, micros)
+        }))
     }
 
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp> {

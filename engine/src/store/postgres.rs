@@ -13,6 +13,7 @@ mod kept;
 mod migrate;
 mod plain;
 mod read;
+mod retention;
 mod single;
 mod sql;
 
@@ -27,10 +28,10 @@ use sqlx::{Connection, Executor, FromRow};
 use super::batch::{self as batches, retry};
 use super::{
     Applied, CallerTransaction, Claim, Claimed, Description, Filter, Heartbeat, Hints, Listing,
-    Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept,
-    Target, Term, Write,
+    Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply, Retire, Role, Store, Sweep,
+    Swept, Target, Tenant, Term, Write,
 };
-use crate::model::{OwnerId, Timestamp};
+use crate::model::{Namespace, OwnerId, Timestamp, micros};
 use error::at;
 use kept::Kept;
 
@@ -236,6 +237,19 @@ impl Store for Postgres {
 
     fn count<'a>(&'a self, filter: &'a Filter) -> Reply<'a, u64> {
         Box::pin(retry(|| read::count(self, filter)))
+    }
+
+    fn retire<'a>(&'a self, retire: &'a Retire) -> Reply<'a, u64> {
+        Box::pin(retry(|| retention::retire(self, retire)))
+    }
+
+    fn tenants(&self) -> Reply<'_, Vec<Tenant>> {
+        Box::pin(retry(|| retention::tenants(self)))
+    }
+
+    fn keep<'a>(&'a self, namespace: &'a Namespace, retention: Duration) -> Reply<'a, ()> {
+        let micros = micros(retention);
+        Box::pin(retry(move || retention::keep(self, namespace, micros)))
     }
 
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp> {

@@ -1,6 +1,7 @@
 //! Rows as the tables hold them: what every dialect reads and writes.
 
 mod marks;
+mod retention;
 mod run;
 mod task;
 
@@ -11,6 +12,7 @@ use coord_core::{Error, Result};
 use crate::model::{Attempt, AttemptEnd, Failure, Payload, Record, Timestamp, micros};
 
 pub(super) use marks::{AttributeRow, MemoRow, integer};
+pub(super) use retention::{DueRow, TenantRow};
 
 /// An instant or a span that is not set: so the earliest of several is the least of them.
 pub(super) const NEVER: i64 = Timestamp::NEVER.as_micros();

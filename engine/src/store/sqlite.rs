@@ -14,6 +14,7 @@ mod hints;
 mod migrate;
 mod presence;
 mod read;
+mod retention;
 mod sql;
 
 use std::path::{Path, PathBuf};
@@ -28,10 +29,10 @@ use sqlx::sqlite::{
 use super::batch::{self as batches, retry};
 use super::{
     Applied, CallerTransaction, Claim, Claimed, Description, Filter, Heartbeat, Hints, Listing,
-    Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept,
-    Target, Term, Write,
+    Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply, Retire, Role, Store, Sweep,
+    Swept, Target, Tenant, Term, Write,
 };
-use crate::model::{OwnerId, Timestamp};
+use crate::model::{Namespace, OwnerId, Timestamp, micros};
 use presence::Presence;
 
 /// How long SQLite itself waits for the write lock of another process. Transactions are short;
@@ -185,6 +186,21 @@ impl Store for Sqlite {
 
     fn count<'a>(&'a self, filter: &'a Filter) -> Reply<'a, u64> {
         Box::pin(retry(|| read::count(&self.reader, filter)))
+    }
+
+    fn retire<'a>(&'a self, retire: &'a Retire) -> Reply<'a, u64> {
+        Box::pin(retry(|| retention::retire(&self.writer, retire)))
+    }
+
+    fn tenants(&self) -> Reply<'_, Vec<Tenant>> {
+        Box::pin(retry(|| retention::tenants(&self.reader)))
+    }
+
+    fn keep<'a>(&'a self, namespace: &'a Namespace, retention: Duration) -> Reply<'a, ()> {
+        let micros = micros(retention);
+        Box::pin(retry(move || {
+            retention::keep(&self.writer, namespace, micros)
+        }))
     }
 
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp> {

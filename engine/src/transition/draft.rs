@@ -250,15 +250,8 @@ impl Draft {
                 let marked = EventKind::VersionMarked(events::VersionMarked { change, version });
                 self.add(Some(step), marked, None)
             }
-            Command::SetAttributes { step, attributes } => {
-                self.pending.marks.attributes = Some(attributes.clone());
-                let set = EventKind::SearchAttributes(events::SearchAttributes { attributes });
-                self.add(Some(step), set, None)
-            }
-            Command::SetMemo { step, memo } => {
-                self.pending.marks.memo = Some(memo.clone());
-                self.add(Some(step), EventKind::Memo(events::Memo { memo }), None)
-            }
+            Command::SetAttributes { step, attributes } => self.set_attributes(step, attributes),
+            Command::SetMemo { step, memo } => self.set_memo(step, memo),
             Command::Drop { step } => self.drop_operation(step, "no longer wanted"),
             Command::Complete(output) => {
                 let completed = EventKind::Completed(events::Nothing {});

@@ -17,6 +17,7 @@ mod messages;
 mod pooled;
 mod processes;
 mod reads;
+mod retention;
 mod searches;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod server;
@@ -135,6 +136,14 @@ on_every_dialect! {
         a_list_goes_on_where_its_page_ended
         a_description_says_why_a_run_stands
         a_later_schema_disturbs_nobody
+    }
+    retention {
+        a_closed_run_goes_with_all_that_belongs_to_it
+        an_open_run_and_a_young_one_stay
+        a_portion_takes_no_more_than_was_said
+        a_child_outlives_the_parent_that_is_removed
+        a_namespace_has_its_own_retention
+        what_is_past_its_retention_goes_by_hand
     }
     searches {
         runs_are_found_by_each_kind_of_attribute

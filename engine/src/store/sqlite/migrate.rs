@@ -7,10 +7,11 @@ use super::error::{at, at_commit};
 
 /// Every step of the schema, from the first on. A step that was released is never changed; each
 /// leaves a schema on which the version before still works.
-const STEPS: [&str; 3] = [
+const STEPS: [&str; 4] = [
     include_str!("../../../migrations/sqlite/0001_engine.sql"),
     include_str!("../../../migrations/sqlite/0003_attributes.sql"),
     include_str!("../../../migrations/sqlite/0004_wake.sql"),
+    include_str!("../../../migrations/sqlite/0005_retention.sql"),
 ];
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS engine_migrations (

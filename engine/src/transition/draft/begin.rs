@@ -1,6 +1,7 @@
 //! What begins in a turn: activities, children, runs.
 
 use coord_core::Result;
+use serde_json::{Map, Value};
 
 use super::Draft;
 use crate::model::{Attributes, Due, Event, EventKind, Marks, ParentLink, Payload, RunId, events};
@@ -82,6 +83,17 @@ impl Draft {
             EventKind::ChildStarted(event),
             Some(child.input),
         )
+    }
+
+    pub(super) fn set_attributes(&mut self, step: u64, attributes: Attributes) -> Result<()> {
+        self.pending.marks.attributes = Some(attributes.clone());
+        let set = EventKind::SearchAttributes(events::SearchAttributes { attributes });
+        self.add(Some(step), set, None)
+    }
+
+    pub(super) fn set_memo(&mut self, step: u64, memo: Map<String, Value>) -> Result<()> {
+        self.pending.marks.memo = Some(memo.clone());
+        self.add(Some(step), EventKind::Memo(events::Memo { memo }), None)
     }
 
     pub(super) fn start(
