@@ -5,6 +5,7 @@
     reason = "a test joins what it spawns, or ends and takes it along"
 )]
 
+mod audit;
 mod broadcast;
 mod cache;
 mod engine;

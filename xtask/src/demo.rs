@@ -1,45 +1,64 @@
 //! `cargo xtask demo`.
 
+mod database;
 mod input;
 mod nodes;
 mod outcome;
+mod said;
 mod tally;
 mod view;
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::error::{Failure, Result};
 use crate::interrupt::Interrupts;
-use crate::needs;
+use crate::needs::{self, Server};
 use crate::workspace::Workspace;
 
+use database::Database;
 use input::Input;
-use nodes::{Event, Nodes, Said};
+use nodes::{Nodes, Plan};
 use outcome::Outcome;
+use said::Event;
 use tally::Tally;
 use view::View;
 
-/// How long nothing may happen before the run is given up. Ten times what a killed node's work
+/// How long nothing may happen before the run is given up: several times what a killed node's work
 /// takes to come back, so that only a fault reaches it.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The share of the records after which a node is killed: work is in every node's hands then.
 const KILL_AFTER: f64 = 1.0 / 3.0;
 
+/// What the nodes do without, and what they do instead.
+const WITHOUT_REDIS: &str = "\
+no tick and no queue: a workflow for each group of archives starts those of its archives
+no broadcast: each node looks into the database for verdicts
+no cache: each node reads the lock file itself
+no shared limit: each node keeps its share of the reads";
+
 /// Audit the archives of all dependencies on three nodes, and kill one of them in the middle.
 ///
 /// Each `.crate` archive that Cargo downloaded for this workspace is held against the SHA-256 that
 /// Cargo.lock records. A cron tick fires on exactly one node per group of archives; that node
-/// scans and enqueues each archive once; consumers on all nodes check them; results go to one
-/// report under one lock. A node is killed with SIGKILL on the way, and others finish its work.
+/// scans and enqueues each archive once; consumers on all nodes start one durable workflow for
+/// each, whose result is the verdict. A node is killed with SIGKILL on the way, and others finish
+/// its work. The end is what the database holds, held against what the nodes said.
 ///
-/// Redis is the one that `COORD_TEST_REDIS_URL` names, the one that runs here, or one that is
-/// started or installed for the run; keys are under a prefix of their own and removed at the end.
+/// The database is the one that `--database` or `DATABASE_URL` names, or else a file of SQLite that
+/// the nodes share. Redis is the one that `COORD_TEST_REDIS_URL` names, the one that runs here, or
+/// one that is started or installed for the run; keys are under a prefix of their own and removed at
+/// the end. Where none can be had, SQLite alone does, and the command says what is missing.
 #[derive(clap::Args)]
 #[command(
     after_help = "Exit codes: 0 all archives are as recorded; 1 one is not, or a record was lost; \
                         2 wrong usage, or something needed is missing."
+)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
 )]
 pub(crate) struct Args {
     /// A folder of .crate archives to audit; Cargo's registry cache by default.
@@ -48,6 +67,12 @@ pub(crate) struct Args {
     /// The lock file that records the checksums; the workspace's own by default.
     #[arg(long, value_name = "PATH")]
     lock_file: Option<PathBuf>,
+    /// The database: sqlite:PATH, postgres://… or mysql://…; a new file of SQLite by default.
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
+    /// Does without Redis also where there is one.
+    #[arg(long)]
+    without_redis: bool,
     /// How many node processes take part.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=16))]
     nodes: u8,
@@ -78,24 +103,39 @@ pub(crate) fn run(args: &Args, workspace: &Workspace, interrupts: &mut Interrupt
     let kills = args.kills()?;
     let input = Input::find(args.input.as_deref(), args.lock_file.as_deref(), workspace)?;
     eprintln!("xtask: {}", input.describe());
-    let redis = needs::redis_server(workspace, interrupts)?;
-    for line in redis.found() {
-        eprintln!("xtask: {line}");
-    }
-    eprintln!("xtask: building the node (the first time takes a minute or two)");
-    let program = nodes::build(workspace, interrupts)?;
     let folder = workspace.emptied("demo")?;
+    let database = Database::find(args.database.as_deref(), &folder)?;
+    eprintln!("xtask: runs are kept by {database}");
+    let redis = redis(args, workspace, interrupts)?;
+    eprintln!("xtask: building the node (the first time takes a minute or two)");
+    let program = nodes::build(workspace, &database, interrupts)?;
     let index = input.write_index(&folder)?;
 
-    let mut nodes = Nodes::start(&program, args.nodes, &redis.url, &input, &index, &folder)?;
+    let plan = Plan {
+        run: format!("coord-demo-{:016x}", RandomState::new().hash_one(())),
+        nodes: args.nodes,
+        database: &database,
+        redis: redis.as_ref().map(|redis| redis.url.as_str()),
+        input: &input,
+        index: &index,
+        folder: &folder,
+    };
+    let mut nodes = Nodes::start(program, plan)?;
     let mut tally = Tally::new(input.records.len());
-    let watched = watch(&mut nodes, &mut tally, &input, kills, interrupts);
-    let stopped = nodes.stop(&mut tally, interrupts);
-    nodes.purge(interrupts)?;
-    watched?;
+    let watched = watch(&mut nodes, &mut tally, kills, interrupts);
+    let stopped = watched.and_then(|()| nodes.stop(&mut tally, interrupts));
+    let purged = nodes.purge(interrupts);
     stopped?;
+    purged?;
 
-    let outcome = Outcome::of(tally, &input, &folder)?;
+    let recorded = nodes.recorded()?;
+    let outcome = Outcome::of(
+        tally,
+        &input,
+        recorded,
+        database.to_string(),
+        redis.is_some(),
+    );
     if args.json {
         println!("{}", outcome.json());
     } else {
@@ -104,50 +144,84 @@ pub(crate) fn run(args: &Args, workspace: &Workspace, interrupts: &mut Interrupt
     outcome.verdict()
 }
 
+/// Redis, unless there is none to be had or none is wanted.
+fn redis(
+    args: &Args,
+    workspace: &Workspace,
+    interrupts: &mut Interrupts,
+) -> Result<Option<Server>> {
+    if !args.without_redis {
+        match needs::redis_server(workspace, interrupts)? {
+            Ok(server) => {
+                for line in server.found() {
+                    eprintln!("xtask: {line}");
+                }
+                return Ok(Some(server));
+            }
+            Err(gap) => eprintln!("xtask: there is none of what makes it faster: {gap}"),
+        }
+    }
+    eprintln!("xtask: without Redis, on the database alone:");
+    for line in WITHOUT_REDIS.lines() {
+        eprintln!("xtask:   {line}");
+    }
+    Ok(None)
+}
+
 /// Follows the nodes until every record has a verdict, and kills one on the way.
 fn watch(
-    nodes: &mut Nodes,
+    nodes: &mut Nodes<'_>,
     tally: &mut Tally,
-    input: &Input,
     kills: bool,
     interrupts: &mut Interrupts,
 ) -> Result<()> {
-    let view = View::new(input.records.len());
+    let expected = tally.expected;
+    let view = View::new(expected);
     let mut last = Instant::now();
-    while !tally.is_complete(kills) {
+    while !(tally.is_complete() && tally.killed().is_some() == kills) {
         interrupts.check()?;
         match nodes.next() {
-            Some(Said { node, event }) => {
-                last = Instant::now();
-                if let Event::Failed { message } = &event {
-                    view.say(&format!("node {node}: {message}"));
+            Some(said) => {
+                if let Event::Failed { message } = &said.event {
+                    view.say(&format!("node {}: {message}", said.node));
+                } else {
+                    last = Instant::now();
                 }
-                tally.note(node, &event, last);
-                let is_due = tally.done() as f64 >= KILL_AFTER * input.records.len() as f64;
-                let has_begun = is_due && matches!(event, Event::Taken { .. });
-                if kills && tally.killed().is_none() && (has_begun || tally.all_taken()) {
-                    // With few records all may be in some hands before the first is done.
-                    let victim = tally.busiest().unwrap_or(node);
-                    nodes.kill(victim)?;
-                    tally.note_kill(victim, Instant::now());
-                    view.say(&format!(
-                        "node {victim}: killed with SIGKILL, {} records in its hands",
-                        tally.in_hands(victim)
-                    ));
+                tally.note(&said, Instant::now());
+                if kills && tally.killed().is_none() {
+                    kill_one(nodes, tally, &view)?;
                 }
                 view.show(tally);
             }
-            None => nodes.check(tally.killed())?,
+            None => nodes.check(tally)?,
         }
         if last.elapsed() > PATIENCE {
             return Err(Failure::Red(format!(
-                "nothing happened for {} s; {} of {} records have a verdict; the nodes' logs are in target/demo",
+                "nothing happened for {} s; {} of {expected} records have a verdict{}",
                 PATIENCE.as_secs(),
                 tally.done(),
-                input.records.len()
+                nodes.logged()
             )));
         }
     }
     view.finish();
+    Ok(())
+}
+
+/// Kills the busiest node once enough is done and it has something in its hands; at the latest when
+/// all is done, as may happen with few records.
+fn kill_one(nodes: &mut Nodes<'_>, tally: &mut Tally, view: &View) -> Result<()> {
+    let is_over = tally.is_complete();
+    let is_due = tally.done() as f64 >= KILL_AFTER * tally.expected as f64;
+    let Some(victim) = tally.busiest() else {
+        return Ok(());
+    };
+    let is_busy = is_due && tally.in_hands(victim) > 0;
+    if (is_busy || is_over) && nodes.kill(victim, tally, !is_over)? {
+        view.say(&format!(
+            "node {victim}: killed with SIGKILL, {} in its hands",
+            outcome::records(tally.in_hands(victim))
+        ));
+    }
     Ok(())
 }

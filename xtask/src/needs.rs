@@ -16,7 +16,7 @@ use crate::interrupt::Interrupts;
 use crate::server::RedisServer;
 use crate::workspace::Workspace;
 
-pub(crate) use redis::{binary as redis_binary, server as redis_server};
+pub(crate) use redis::{Server, binary as redis_binary, server as redis_server};
 
 /// Lets the tests run though something they need is missing. Tests that need it then skip
 /// themselves, which they may not when this is not `1`.

@@ -13,6 +13,9 @@ use crate::workspace::Workspace;
 /// The ending of an archive that Cargo downloads.
 const ARCHIVE: &str = "crate";
 
+/// The longest name of a workflow, in bytes.
+const LONGEST: usize = 255;
+
 /// The archives to audit.
 pub(crate) struct Input {
     /// The folders to scan.
@@ -157,8 +160,24 @@ fn registry_cache() -> Result<Vec<PathBuf>> {
 fn archives(folder: &Path) -> Result<Vec<String>> {
     let is_archive = |path: &PathBuf| path.extension().is_some_and(|ending| ending == ARCHIVE);
     let paths = entries(folder)?.into_iter().filter(is_archive);
-    let stems = paths.filter_map(|path| path.file_stem()?.to_str().map(str::to_owned));
-    Ok(stems.collect())
+    paths.map(|path| record(&path)).collect()
+}
+
+/// The record of an archive: its file's name without the ending, which is also the name of its
+/// workflow.
+fn record(path: &Path) -> Result<String> {
+    let stem = path.file_stem().and_then(|stem| stem.to_str());
+    let is_name = |stem: &&str| {
+        let length = 1..=LONGEST;
+        length.contains(&stem.len()) && !stem.contains(char::is_control) && !stem.ends_with(' ')
+    };
+    stem.filter(is_name).map(str::to_owned).ok_or_else(|| {
+        Failure::Missing(format!(
+            "cannot audit {}: a workflow cannot be called like it (1 to {LONGEST} bytes of text \
+             without control characters, no space at the end); rename the file",
+            path.display()
+        ))
+    })
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {

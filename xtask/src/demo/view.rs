@@ -39,16 +39,16 @@ impl View {
     pub(crate) fn show(&self, tally: &Tally) {
         self.records.set_position(tally.done() as u64);
         let nodes: Vec<_> = tally
-            .checked()
+            .read()
             .iter()
-            .map(|(node, checked)| {
+            .map(|(node, read)| {
                 let ticks = tally.ticks().get(node).copied().unwrap_or(0);
                 let state = if tally.killed() == Some(*node) {
                     " (killed)"
                 } else {
                     ""
                 };
-                format!("node {node}{state}: {ticks} ticks, {checked} checked")
+                format!("node {node}{state}: {ticks} ticks, {read} read")
             })
             .collect();
         self.nodes.set_message(nodes.join("   "));

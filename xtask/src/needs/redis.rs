@@ -143,31 +143,33 @@ pub(crate) fn binary(workspace: &Workspace, interrupts: &mut Interrupts) -> Resu
     })
 }
 
-/// Finds or starts one server to connect to, for a task that breaks none.
+/// Finds or starts one server to connect to, for a task that breaks none; or says what was tried.
 ///
 /// # Errors
-/// `Missing` if there is none, or the one that the caller names does not work; `Interrupted`.
-pub(crate) fn server(workspace: &Workspace, interrupts: &mut Interrupts) -> Result<Server> {
+/// `Missing` if the one that the caller names does not work; `Interrupted`.
+pub(crate) fn server(
+    workspace: &Workspace,
+    interrupts: &mut Interrupts,
+) -> Result<std::result::Result<Server, Gap>> {
     let mut search = Search::new(workspace, interrupts);
     if !(search.named_server()? || search.local_server()?)
         && take_what_there_is(&mut search, false, Wants::Server)?.shared() == Shared::Nothing
     {
         let mut tried = search.tried_server;
         tried.append(&mut search.tried_binary);
-        let gap = Gap {
+        return Ok(Err(Gap {
             what: SERVER,
             tried,
             ways: WAYS_TO_A_SERVER,
-        };
-        return Err(Failure::Missing(gap.to_string()));
+        }));
     }
     let provided = search.provided;
     let url = provided.set.iter().find(|(name, _)| *name == URL);
     let url = url.map(|(_, url)| url.to_string_lossy().into_owned());
-    Ok(Server {
+    Ok(Ok(Server {
         url: url.expect("each way that did not fail has set it"),
         provided,
-    })
+    }))
 }
 
 /// A server to connect to. One that was started ends with it.

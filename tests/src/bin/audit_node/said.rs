@@ -14,37 +14,39 @@ use tokio::time::Instant;
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Event<'a> {
+    /// It takes part.
     Up,
-    Ticked {
-        group: &'a str,
-    },
-    Scanned {
-        added: usize,
-        duplicates: usize,
-    },
-    Loaded {
-        group: &'a str,
-    },
-    Taken {
-        record: &'a str,
-    },
+    /// The tick of a group fell to it.
+    Ticked { group: &'a str },
+    /// It scanned a group: what was new, and what was suppressed.
+    Scanned { added: usize, duplicates: usize },
+    /// It was handed a record whose workflow was there already.
+    Existing,
+    /// It read what the lock file records of a group.
+    Loaded { group: &'a str },
+    /// It has begun to read an archive.
+    Taken { record: &'a str },
+    /// It has read an archive.
+    Hashed { record: &'a str },
+    /// It has to wait for an archive's turn under the limit of reads.
     Waited,
-    Checked {
-        record: &'a str,
-        verdict: crate::archives::Verdict,
-        attempt: u32,
-        found: Option<&'a str>,
-    },
+    /// It knows a verdict.
     Known {
-        verdicts: usize,
+        record: &'a str,
+        #[serde(flatten)]
+        verdict: &'a crate::audit::Verdict,
     },
-    Gone {
-        node: u8,
-    },
-    Failed {
-        message: &'a str,
-    },
+    /// Something went wrong that it goes on after.
+    Failed { message: &'a str },
+    /// It has drained.
     Down,
+    /// What the database holds of a record: its verdict, and how often a result was recorded.
+    Recorded {
+        record: &'a str,
+        results: usize,
+        #[serde(flatten)]
+        verdict: Option<&'a crate::audit::Verdict>,
+    },
 }
 
 pub(crate) fn say(event: &Event<'_>) {
