@@ -25,7 +25,7 @@ use said::Event;
 use tally::Tally;
 use view::View;
 
-/// How long nothing may happen before the run is given up: several times what a killed node's work
+/// How long no record may get on before the run is given up: several times what a killed node's work
 /// takes to come back, so that only a fault reaches it.
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -182,10 +182,15 @@ fn watch(
         interrupts.check()?;
         match nodes.next() {
             Some(said) => {
-                if let Event::Failed { message } = &said.event {
-                    view.say(&format!("node {}: {message}", said.node));
-                } else {
-                    last = Instant::now();
+                match &said.event {
+                    Event::Failed { message } => {
+                        view.say(&format!("node {}: {message}", said.node));
+                    }
+                    Event::Up | Event::Hashed { .. } | Event::Known { .. } => {
+                        last = Instant::now();
+                    }
+                    // Ticks go on whatever happens.
+                    _ => {}
                 }
                 tally.note(&said, Instant::now());
                 if kills && tally.killed().is_none() {
@@ -197,7 +202,7 @@ fn watch(
         }
         if last.elapsed() > PATIENCE {
             return Err(Failure::Red(format!(
-                "nothing happened for {} s; {} of {expected} records have a verdict{}",
+                "no record got on for {} s; {} of {expected} have a verdict{}",
                 PATIENCE.as_secs(),
                 tally.done(),
                 nodes.logged()

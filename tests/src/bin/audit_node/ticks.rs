@@ -31,7 +31,7 @@ const CONCURRENCY: usize = 64;
 
 /// How long a message waits for its workflow in one go: its node keeps it, so this bounds nothing
 /// but a wait that hangs.
-const WAIT: Duration = Duration::from_secs(60);
+const WAIT: Duration = Duration::from_mins(1);
 
 /// A group in; it scans, sleeps, and goes on as new: a tick without Redis.
 const SCAN: Workflow<String, ()> = Workflow::new("crates.scan");
