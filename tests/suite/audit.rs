@@ -41,10 +41,10 @@ impl Stage {
             let record = format!("crate-{number}");
             let content = format!("the archive {number}");
             std::fs::write(archives.join(format!("{record}.crate")), &content).expect("room");
-            index.insert(record, sha256(&content));
+            index.insert(record, Some(sha256(&content)));
         }
-        index.insert(CORRUPTED.to_owned(), sha256("something else"));
-        index.remove(UNLISTED);
+        index.insert(CORRUPTED.to_owned(), Some(sha256("something else")));
+        index.insert(UNLISTED.to_owned(), None);
         let text = json!(index).to_string();
         std::fs::write(folder.path().join("index.json"), text).expect("room");
         Self {
@@ -72,7 +72,7 @@ impl Stage {
             let mut program = self
                 .program("run")
                 .args(["--node", &number.to_string(), "--run", &self.run])
-                .args(["--nodes", &NODES.to_string(), "--all", "--index"])
+                .args(["--nodes", &NODES.to_string(), "--index"])
                 .arg(self.path("index.json"))
                 .arg(self.path("archives"));
             if self.redis.is_none() {

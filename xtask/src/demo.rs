@@ -29,6 +29,9 @@ use view::View;
 /// takes to come back, so that only a fault reaches it.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// How many of the records that have no verdict a failure names.
+const NAMED: usize = 5;
+
 /// The share of the records after which a node is killed: work is in every node's hands then.
 const KILL_AFTER: f64 = 1.0 / 3.0;
 
@@ -122,7 +125,7 @@ pub(crate) fn run(args: &Args, workspace: &Workspace, interrupts: &mut Interrupt
     };
     let mut nodes = Nodes::start(program, plan)?;
     let mut tally = Tally::new(input.records.len());
-    let watched = watch(&mut nodes, &mut tally, kills, interrupts);
+    let watched = watch(&mut nodes, &mut tally, &input, kills, interrupts);
     let stopped = watched.and_then(|()| nodes.stop(&mut tally, interrupts));
     let purged = nodes.purge(interrupts);
     stopped?;
@@ -172,6 +175,7 @@ fn redis(
 fn watch(
     nodes: &mut Nodes<'_>,
     tally: &mut Tally,
+    input: &Input,
     kills: bool,
     interrupts: &mut Interrupts,
 ) -> Result<()> {
@@ -201,8 +205,11 @@ fn watch(
             None => nodes.check(tally)?,
         }
         if last.elapsed() > PATIENCE {
+            let is_open = |record: &&String| !tally.knows(record);
+            let open: Vec<_> = input.records.iter().filter(is_open).take(NAMED).collect();
             return Err(Failure::Red(format!(
-                "no record got on for {} s; {} of {expected} have a verdict{}",
+                "no record got on for {} s; {} of {expected} have a verdict, {open:?} and others \
+                 have none{}",
                 PATIENCE.as_secs(),
                 tally.done(),
                 nodes.logged()

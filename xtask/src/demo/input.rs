@@ -24,8 +24,6 @@ pub(crate) struct Input {
     pub(crate) records: BTreeSet<String>,
     /// What the lock file records of each package it lists: `name-version` to SHA-256.
     checksums: BTreeMap<String, String>,
-    /// Whether archives that the lock file does not list are audited too, and found unlisted.
-    pub(crate) takes_unlisted: bool,
     lock_file: PathBuf,
 }
 
@@ -88,7 +86,6 @@ impl Input {
             folders,
             records,
             checksums,
-            takes_unlisted,
             lock_file,
         })
     }
@@ -102,13 +99,16 @@ impl Input {
         )
     }
 
-    /// Writes the checksums where the nodes read them.
+    /// Writes what is to be audited where the nodes read it, each archive with its checksum: what
+    /// Cargo downloads meanwhile is not of this run.
     ///
     /// # Errors
     /// `Missing` if the file cannot be written.
     pub(crate) fn write_index(&self, folder: &Path) -> Result<PathBuf> {
         let path = folder.join("checksums.json");
-        let text = serde_json::json!(self.checksums).to_string();
+        let checksum = |record: &String| (record.clone(), self.checksums.get(record));
+        let index: BTreeMap<_, _> = self.records.iter().map(checksum).collect();
+        let text = serde_json::json!(index).to_string();
         fs::write(&path, text).map_err(|cause| Failure::file("write", &path, &cause))?;
         Ok(path)
     }

@@ -119,9 +119,6 @@ impl<'run> Nodes<'run> {
             .args(["--run", &self.plan.run])
             .arg("--index")
             .arg(index);
-        if input.takes_unlisted {
-            command.arg("--all");
-        }
         if self.plan.redis.is_none() {
             command.arg("--without-redis");
         }

@@ -84,6 +84,10 @@ impl Tally {
         living.map(|node| (*node, self.known.get(node).copied().unwrap_or(0)))
     }
 
+    pub(crate) fn knows(&self, record: &str) -> bool {
+        self.verdicts.contains_key(record)
+    }
+
     pub(crate) fn done(&self) -> usize {
         self.verdicts.len()
     }

@@ -19,29 +19,23 @@ pub(crate) const GROUPS: &[&str] = &["a-f", "g-m", "n-s", "t-z"];
 /// The ending of an archive.
 const ARCHIVE: &str = "crate";
 
-/// `name-version` to SHA-256, of the archives of one group.
-pub(crate) type Recorded = BTreeMap<String, String>;
+/// `name-version` to SHA-256, of the archives of one group that are to be audited. What the lock
+/// file does not list has none.
+pub(crate) type Recorded = BTreeMap<String, Option<String>>;
 
-/// The folders to scan, and the checksums to hold their archives against.
+/// The folders to scan, and what to hold their archives against.
 pub(crate) struct Archives {
     index: PathBuf,
     entries: Entries,
     folders: Vec<PathBuf>,
-    takes_unlisted: bool,
 }
 
 impl Archives {
-    pub(crate) fn new(
-        index: &Path,
-        entries: Entries,
-        folders: &[PathBuf],
-        takes_unlisted: bool,
-    ) -> Self {
+    pub(crate) fn new(index: &Path, entries: Entries, folders: &[PathBuf]) -> Self {
         Self {
             index: index.to_owned(),
             entries,
             folders: folders.to_owned(),
-            takes_unlisted,
         }
     }
 
@@ -68,8 +62,7 @@ impl Archives {
                 let Some(record) = path.file_stem().and_then(|stem| stem.to_str()) else {
                     continue;
                 };
-                let is_meant = self.takes_unlisted || recorded.contains_key(record);
-                if is_archive && is_meant && group_of(record) == group {
+                if is_archive && recorded.contains_key(record) {
                     found.push(Name::new(record)?);
                 }
             }
@@ -107,7 +100,7 @@ fn read(index: &Path, group: &str) -> Result<Recorded> {
     let text = fs::read(index).map_err(|error| Error::invalid(unreadable()).with_source(error))?;
     let all: Recorded = serde_json::from_slice(&text)
         .map_err(|error| Error::invalid(unreadable()).with_source(error))?;
-    let ours = |(record, _): &(String, String)| group_of(record) == group;
+    let ours = |(record, _): &(String, Option<String>)| group_of(record) == group;
     Ok(all.into_iter().filter(ours).collect())
 }
 

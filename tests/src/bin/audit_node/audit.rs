@@ -86,7 +86,7 @@ impl Auditor {
         // This node looks up what is recorded, which it mostly has in its cache.
         let entry = ctx.step("read lock file", || async {
             let recorded = self.archives.recorded(group_of(&record)).await?;
-            Ok::<_, coord_core::Error>(recorded.get(&record).cloned())
+            Ok::<_, coord_core::Error>(recorded.get(&record).cloned().flatten())
         });
         let finding = match entry.await? {
             None => Finding::Unlisted,

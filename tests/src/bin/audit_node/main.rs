@@ -12,7 +12,6 @@
 
 mod archives;
 mod audit;
-mod database;
 mod said;
 mod shared;
 mod shutdown;
@@ -26,7 +25,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use coord_core::signals::Detail;
-use coord_core::{Env, Result};
+use coord_core::{Env, Error, Result, Variable};
 use coord_engine::Engine;
 use coord_engine::client::Client;
 use coord_engine::model::{EventKind, Namespace, Queue, WorkflowId};
@@ -50,6 +49,13 @@ const LEASE: Duration = Duration::from_secs(6);
 
 /// Archives that a node reads at once.
 const READS: u32 = 4;
+
+/// Where the runs are kept.
+const DATABASE_URL: Variable = Variable {
+    name: "DATABASE_URL",
+    default: "",
+    about: "`sqlite:PATH`, `postgres://…` or `mysql://…`.",
+};
 
 /// One node of the audit.
 #[derive(Parser)]
@@ -78,12 +84,10 @@ struct Node {
     /// How many nodes there are.
     #[arg(long = "nodes")]
     of: u8,
-    /// What the lock file records: `name-version` to SHA-256, as JSON.
+    /// What is to be audited: `name-version` to the SHA-256 that the lock file records, or null, as
+    /// JSON.
     #[arg(long)]
     index: PathBuf,
-    /// Audits archives that the lock file does not list, too.
-    #[arg(long)]
-    all: bool,
     /// Does without Redis.
     #[arg(long)]
     without_redis: bool,
@@ -113,7 +117,7 @@ async fn main() -> ExitCode {
 impl Node {
     async fn run(self) -> Result<()> {
         let shutdown = Shutdown::on_signals()?;
-        let engine = database::engine().await?;
+        let engine = engine().await?;
         let redis = if self.without_redis {
             None
         } else {
@@ -121,12 +125,7 @@ impl Node {
         };
         let client = client(&engine, &self.run)?;
         let verdicts = Verdicts::new(&client, redis.as_ref())?;
-        let archives = Archives::new(
-            &self.index,
-            Entries::new(redis.as_ref())?,
-            &self.folders,
-            self.all,
-        );
+        let archives = Archives::new(&self.index, Entries::new(redis.as_ref())?, &self.folders);
         let archives = Arc::new(archives);
         let worker = self.worker(&engine, &client, &archives, redis.as_ref())?;
         say(&Event::Up);
@@ -170,13 +169,20 @@ impl Node {
     }
 }
 
+/// The engine on the database that the environment names.
+async fn engine() -> Result<Engine> {
+    let env = Env::process();
+    let url = env.text(&DATABASE_URL)?;
+    Engine::connect(url.ok_or_else(|| Error::invalid("DATABASE_URL is not set"))?).await
+}
+
 fn client(engine: &Engine, run: &str) -> Result<Client> {
     Ok(engine.client(Namespace::new(run)?, Queue::default()))
 }
 
 /// Says of each record what the database holds: its verdict, and how often one was recorded.
 async fn recorded(run: &str) -> Result<()> {
-    let engine = database::engine().await?;
+    let engine = engine().await?;
     let client = client(&engine, run)?;
     for (record, verdict) in Verdicts::new(&client, None)?.recorded().await? {
         let handle = client.handle(AUDIT, WorkflowId::new(record.as_str())?);

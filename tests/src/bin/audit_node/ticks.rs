@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coord_core::{Backoff, Name, Result, Ttl};
-use coord_engine::client::{Client, Started};
+use coord_engine::client::{Client, MAX_BATCH_STARTS, StartCall};
 use coord_engine::flow::{Activity, Context, Workflow};
 use coord_engine::model::{Failure, WorkflowId};
 use coord_engine::worker::{Attempt, WorkerBuilder};
@@ -13,7 +13,6 @@ use coord_fanout::{
     Consumer, Delivery, FirstRun, Job, Message, QueueOptions, Schedule, StreamQueue, Ticker,
 };
 use coord_redis::Redis;
-use tokio::task::JoinSet;
 
 use crate::LIFE;
 use crate::archives::{self, Archives, GROUPS};
@@ -38,12 +37,9 @@ const SCAN: Workflow<String, ()> = Workflow::new("crates.scan");
 const START: Activity<String, ()> = Activity::new("crates.start");
 
 /// The workflow of a record: the one that is there, or a new one.
-async fn start(client: &Client, record: &str) -> Result<Started<Verdict>> {
+fn start(client: &Client, record: &str) -> Result<StartCall<Verdict>> {
     let id = WorkflowId::new(record)?;
-    client
-        .start(AUDIT, id, &record.to_owned())
-        .or_existing()
-        .await
+    Ok(client.start(AUDIT, id, &record.to_owned()).or_existing())
 }
 
 /// Ticks over Redis: each falls to one node, which enqueues one message a record.
@@ -102,7 +98,7 @@ async fn audited(
 ) -> std::result::Result<(), coord_fanout::Failure> {
     let record =
         str::from_utf8(&delivery.message.body).map_err(coord_fanout::Failure::permanent)?;
-    let started = start(&client, record).await?;
+    let started = start(&client, record)?.await?;
     if !started.was_created {
         say(&Event::Existing);
     }
@@ -150,18 +146,17 @@ async fn start_all(
 ) -> std::result::Result<(), Failure> {
     let group = archives::group(&group)?;
     say(&Event::Ticked { group });
-    let mut starts = JoinSet::new();
-    // All at once, so that they share commits.
-    for record in archives.of_group(group).await? {
-        let client = client.clone();
-        starts.spawn(async move { start(&client, record.as_str()).await });
-    }
+    let records = archives.of_group(group).await?;
     let (mut added, mut duplicates) = (0, 0);
-    while let Some(started) = starts.join_next().await {
-        if started??.was_created {
-            added += 1;
-        } else {
-            duplicates += 1;
+    for records in records.chunks(MAX_BATCH_STARTS) {
+        let starts = records.iter().map(|record| start(&client, record.as_str()));
+        let starts: Vec<_> = starts.collect::<Result<_>>()?;
+        for started in client.start_batch(starts).await? {
+            if started?.was_created {
+                added += 1;
+            } else {
+                duplicates += 1;
+            }
         }
     }
     say(&Event::Scanned { added, duplicates });
