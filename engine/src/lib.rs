@@ -114,3 +114,8 @@ pub use engine::{Engine, EngineBuilder};
 pub use limits::{Limits, VARIABLES};
 pub use signals::SIGNALS;
 pub use values::Codec;
+
+/// The examples of the guide, which run or the tests are red.
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../../docs/engine.md")]
+struct Guide;

@@ -15,6 +15,7 @@ mod hints;
 mod messages;
 #[cfg(feature = "postgres")]
 mod pooled;
+mod pages;
 mod processes;
 mod reads;
 mod retention;
@@ -113,6 +114,9 @@ on_every_dialect! {
         a_command_with_a_request_is_carried_out_once
         a_url_and_a_pool_lead_to_the_same_database
         a_workflow_says_what_it_is_found_by
+    }
+    pages {
+        the_statements_of_the_pages_for_operators_work
     }
     claims {
         claims_go_by_priority_and_age

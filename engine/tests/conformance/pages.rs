@@ -1,0 +1,34 @@
+//! What the pages for operators tell them to ask the database.
+
+use crate::callers::Caller;
+use crate::stage::Stage;
+
+const PAGES: [(&str, &str); 2] = [
+    ("docs/engine.md", include_str!("../../../docs/engine.md")),
+    (
+        "observability/RUNBOOK.md",
+        include_str!("../../../observability/RUNBOOK.md"),
+    ),
+];
+
+/// The statements of a page about the engine's tables, in its blocks of SQL. What it asks of a
+/// server itself is of one kind of server.
+fn statements(page: &'static str) -> impl Iterator<Item = &'static str> {
+    let blocks = page.split("```sql\n").skip(1);
+    let statements = blocks.filter_map(|rest| rest.split("```").next());
+    statements.filter(|sql| sql.contains("workflow_") || sql.contains("engine_"))
+}
+
+pub(crate) async fn the_statements_of_the_pages_for_operators_work(stage: Stage) {
+    let Some(mut caller) = Caller::begin(&stage.database).await else {
+        return;
+    };
+    stage.start("w").await;
+
+    for (name, page) in PAGES {
+        assert!(statements(page).count() > 0, "{name} has no statement");
+        for statement in statements(page) {
+            caller.execute(statement).await;
+        }
+    }
+}
