@@ -13,9 +13,9 @@ mod fences;
 mod fleet;
 mod hints;
 mod messages;
+mod pages;
 #[cfg(feature = "postgres")]
 mod pooled;
-mod pages;
 mod processes;
 mod reads;
 mod retention;
