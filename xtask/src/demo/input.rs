@@ -1,6 +1,7 @@
 //! What is audited: archives, and the checksums that the lock file records of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -124,9 +125,9 @@ fn list(folders: &[PathBuf]) -> String {
 
 fn checksums(lock_file: &Path) -> Result<BTreeMap<String, String>> {
     let text = fs::read_to_string(lock_file)
-        .map_err(|cause| Failure::file("read the lock file", lock_file, &cause))?;
+        .map_err(|cause| unusable("read the lock file", lock_file, &cause))?;
     let lock: LockFile = toml::from_str(&text)
-        .map_err(|cause| Failure::file("understand the lock file", lock_file, &cause))?;
+        .map_err(|cause| unusable("understand the lock file", lock_file, &cause))?;
     let listed = lock.package.into_iter().filter_map(|package| {
         Some((
             format!("{}-{}", package.name, package.version),
@@ -180,8 +181,18 @@ fn record(path: &Path) -> Result<String> {
     })
 }
 
+/// What cannot be audited, or audited against.
+fn unusable(action: &str, path: &Path, cause: &dyn fmt::Display) -> Failure {
+    Failure::Missing(format!(
+        "cannot {action} {}: {cause}\n\
+         mend it, or name a folder of .{ARCHIVE} archives with --input and the Cargo.lock that \
+         lists them with --lock-file",
+        path.display()
+    ))
+}
+
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
-    let unreadable = |cause: std::io::Error| Failure::file("read the folder", folder, &cause);
+    let unreadable = |cause: std::io::Error| unusable("read the folder", folder, &cause);
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).map_err(unreadable)? {
         paths.push(entry.map_err(unreadable)?.path());
