@@ -10,7 +10,7 @@ use coord_core::signals::Detail;
 use coord_core::{Name, Result};
 use coord_engine::client::Client;
 use coord_engine::model::{Closed, Failure};
-use coord_engine::store::Listing;
+use coord_engine::store::{Filter, Listing};
 use coord_redis::Redis;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -108,9 +108,10 @@ impl Verdicts {
     /// Every record whose workflow was started, and its verdict if it has one.
     pub(crate) async fn recorded(&self) -> Result<Vec<(String, Option<Verdict>)>> {
         let mut listing = Listing {
-            namespace: self.client.namespace().clone(),
-            status: None,
-            name: Some(AUDIT.name()),
+            filter: Filter {
+                name: Some(AUDIT.name()),
+                ..Filter::all(self.client.namespace().clone())
+            },
             limit: PAGE,
             after: None,
         };
