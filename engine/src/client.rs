@@ -3,6 +3,7 @@
 mod batch;
 mod command;
 mod handle;
+mod import;
 mod start;
 mod uncommitted;
 mod update;

@@ -29,6 +29,7 @@ mod activity;
 mod attribute;
 mod event;
 pub mod events;
+mod history;
 mod id;
 mod operation;
 mod payload;
@@ -39,6 +40,7 @@ mod time;
 pub use activity::{Attempt, AttemptEnd, Expired, Retry, Timeouts};
 pub use attribute::{Attribute, Attributes, Marks};
 pub use event::{Event, EventKind, Message, ParentLink, Record};
+pub use history::History;
 pub use id::{
     AttemptId, BuildId, Ids, MAX_ID_BYTES, Namespace, OwnerId, Queue, RequestId, RunId, TaskId,
     TypeName, WorkflowId,

@@ -61,7 +61,9 @@ coord_core::labels! { Limit {
     PayloadBytes => "payload_bytes", HistoryEvents => "history_events",
 } }
 coord_core::labels! { Follows { Retry => "retry", End => "end" } }
-coord_core::labels! { BlockedReason { Replay => "replay", Poison => "poison" } }
+coord_core::labels! { BlockedReason {
+    Replay => "replay", Poison => "poison", Imported => "imported",
+} }
 coord_core::labels! { TaskKind { Workflow => "workflow", Activity => "activity" } }
 coord_core::labels! { AttemptEnd { Failed => "failed", TimedOut => "timed_out" } }
 

@@ -132,11 +132,15 @@ impl<O> Handle<O> {
     /// Safe.
     pub async fn history(&self) -> Result<Vec<Event>> {
         let described = self.describe().await?.ok_or_else(|| self.missing())?;
+        self.events(&described.run.run).await
+    }
+
+    pub(super) async fn events(&self, run: &RunId) -> Result<Vec<Event>> {
         let mut events: Vec<Event> = Vec::new();
         loop {
             let after = events.last().map_or(0, |event| event.seq);
             let wanted = Load {
-                run: described.run.run.clone(),
+                run: run.clone(),
                 after,
                 limit: PAGE,
             };

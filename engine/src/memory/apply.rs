@@ -60,6 +60,10 @@ impl Tables {
                 },
             };
         }
+        if self.runs.contains_key(&start.run) {
+            let current = start.run.clone();
+            return Outcome::Refused { current };
+        }
         self.insert_run(start, 0, Vec::new());
         if let Some(command) = command {
             self.receipts.insert(command, start.run.clone());

@@ -406,6 +406,8 @@ pub enum BlockedReason {
     Replay,
     /// It took its process down too often.
     Poison,
+    /// It was put here to be looked at.
+    Imported,
 }
 
 impl BlockedReason {
@@ -414,6 +416,7 @@ impl BlockedReason {
         match self {
             Self::Replay => "replay",
             Self::Poison => "poison",
+            Self::Imported => "imported",
         }
     }
 }

@@ -6,7 +6,7 @@ use coord_core::ErrorKind;
 use coord_engine::Engine;
 use coord_engine::client::{Client, MAX_BATCH_STARTS, StartCall};
 use coord_engine::flow::{Context, Signal, Workflow};
-use coord_engine::model::{Attributes, Failure, Queue, RequestId, WorkflowId};
+use coord_engine::model::{Attributes, Failure, History, Queue, RequestId, WorkflowId};
 use coord_engine::store::{Condition, Filter, Test};
 use coord_engine::worker::Worker;
 
@@ -284,4 +284,77 @@ pub(crate) async fn a_workflow_says_what_it_is_found_by(stage: Stage) {
         .iter()
         .filter(|it| it.kind.name() == "SearchAttributes");
     assert_eq!(kinds.count(), 2);
+}
+
+async fn exported(stage: &Stage, signals: u32) -> History {
+    let engine = stage.database.engine().await;
+    let (client, worker) = (client(&engine), worker(&engine));
+    let start = client.start(COLLECT, id("w"), &2);
+    let attributes = Attributes::new().with("customer", "ann").expect("one");
+    let handle = start
+        .search_attributes(attributes)
+        .await
+        .expect("started")
+        .handle;
+    for number in 0..signals {
+        let signal = handle.signal(NEWS, &number.to_string());
+        signal.await.expect("sent");
+    }
+    let until = tokio::time::Instant::now() + SOON;
+    loop {
+        let history = handle.export().await.expect("a history");
+        let applied = history
+            .events()
+            .iter()
+            .filter(|it| it.kind.name() == "SignalApplied");
+        if applied.count() == signals as usize {
+            assert!(worker.shutdown(SOON).await);
+            let text = handle.export().await.expect("a history").to_json();
+            return History::from_json(&text.expect("a document")).expect("a history");
+        }
+        assert!(tokio::time::Instant::now() < until, "{history:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+pub(crate) async fn an_exported_run_is_imported_under_its_ids_and_only_once(stage: Stage) {
+    let history = exported(&stage, 2).await;
+    let empty = Stage::new(stage.database.another().await).await;
+    let engine = empty.database.engine().await;
+    let there = client(&engine);
+
+    there.import(&history).await.expect("imported");
+
+    let handle = there.handle(COLLECT, id("w"));
+    assert_eq!(handle.export().await.expect("a history"), history);
+    let described = handle.describe().await.expect("an answer").expect("there");
+    assert_eq!(described.run.run, *history.run());
+    assert_eq!(described.tasks, []);
+    assert!(described.attributes.get("customer").is_some());
+    let done = handle.result(SOON).await.expect("an answer");
+    assert_eq!(done, Some(Ok(vec!["0".to_owned(), "1".to_owned()])));
+    let elsewhere = coord_engine::model::Namespace::new("elsewhere").expect("a name");
+    for client in [there, engine.client(elsewhere, Queue::default())] {
+        let again = client.import(&history).await.expect_err("it is there");
+        assert_eq!(again.kind(), ErrorKind::Invalid);
+    }
+    assert_eq!(handle.export().await.expect("a history"), history);
+}
+
+pub(crate) async fn an_open_run_that_is_imported_waits_until_it_is_resumed(stage: Stage) {
+    let history = exported(&stage, 1).await;
+    let empty = Stage::new(stage.database.another().await).await;
+    let engine = empty.database.engine().await;
+    let (client, _worker) = (client(&engine), worker(&engine));
+
+    client.import(&history).await.expect("imported");
+
+    let handle = client.handle(COLLECT, id("w"));
+    let described = handle.describe().await.expect("an answer").expect("there");
+    assert_eq!(described.tasks[0].blocked.as_deref(), Some("imported"));
+    handle.signal(NEWS, &"last".to_owned()).await.expect("sent");
+    assert_eq!(handle.export().await.expect("a history"), history);
+    handle.resume().await.expect("resumed");
+    let done = handle.result(SOON).await.expect("an answer");
+    assert_eq!(done, Some(Ok(vec!["0".to_owned(), "last".to_owned()])));
 }

@@ -114,6 +114,8 @@ on_every_dialect! {
         a_command_with_a_request_is_carried_out_once
         a_url_and_a_pool_lead_to_the_same_database
         a_workflow_says_what_it_is_found_by
+        an_exported_run_is_imported_under_its_ids_and_only_once
+        an_open_run_that_is_imported_waits_until_it_is_resumed
     }
     pages {
         the_statements_of_the_pages_for_operators_work

@@ -55,6 +55,11 @@ impl State {
             let run = start.run.clone();
             return Ok(Outcome::Started { run, created: true });
         }
+        if self.runs.contains_key(start.run.as_str()) {
+            // Made elsewhere under the same id: it is imported a second time.
+            let current = start.run.clone();
+            return Ok(Outcome::Refused { current });
+        }
         let command = State::start_command(start);
         let before = command.as_ref().and_then(|it| self.carried_out(it));
         if let Some(run) = before.and_then(|run| run_id(run).ok()) {

@@ -155,3 +155,6 @@ pub(super) async fn count(store: &Postgres, filter: &Filter) -> Result<u64> {
     connection.end(store, WHAT).await?;
     answers::count(count)
 }
+
+#[cfg(test)]
+mod tests;

@@ -129,3 +129,6 @@ pub(super) async fn count(pool: &SqlitePool, filter: &Filter) -> Result<u64> {
     let count = query.build_query_scalar().fetch_one(pool).await;
     answers::count(count.map_err(at("counting runs"))?)
 }
+
+#[cfg(test)]
+mod tests;
