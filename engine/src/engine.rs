@@ -129,6 +129,11 @@ impl Engine {
         retention::pass(&*self.core.store, None).await
     }
 
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn values(&self) -> &Values {
+        &self.core.values
+    }
+
     /// Whether hints pass between this process and others: without them, what others do is seen
     /// up to a second later.
     pub fn wake_health(&self) -> Health {

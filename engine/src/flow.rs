@@ -12,6 +12,9 @@
 //!   error says after which await.
 //! - A panic: the turn fails with its message.
 //!
+//! - Code that asks for operations in another order than before, as a walk through a hash map does:
+//!   take a `BTreeMap` or a sorted list where the order decides what is asked for.
+//!
 //! It cannot catch code that decides by a clock, a random number, an environment variable or the
 //! order of a hash map, and still asks for the same operations.
 
@@ -30,7 +33,9 @@ mod update;
 mod wake;
 
 pub use call::{ActivityCall, ChildCall, SignalCall, SleepCall};
-pub(crate) use code::{Code, Ending, Function, Means, Problem, Progress, Running, panic_message};
+pub(crate) use code::{
+    Code, Ending, Function, Means, Problem, Progress, Running, function, panic_message,
+};
 pub use combine::{Either, join, join_all, select, select_all};
 pub use condition::ConditionCall;
 pub use context::{Context, Signals};

@@ -79,6 +79,7 @@
 //! | [`flow`]: [`Context`](flow::Context), [`Workflow`](flow::Workflow), [`Activity`](flow::Activity), [`Signal`](flow::Signal), [`Query`](flow::Query) | writing workflows |
 //! | [`EngineBuilder`], [`wake`] | how processes hear of each other's work |
 //! | [`model`], [`transition`] | the data, and its rules: pure |
+//! | `testing` | tests of workflows in virtual time, with the feature of that name |
 //! | [`store`] | the port to a database, and what it promises |
 //!
 //! # Transactions
@@ -105,6 +106,8 @@ pub mod model;
 mod retention;
 mod signals;
 pub mod store;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod transition;
 mod values;
 pub mod wake;

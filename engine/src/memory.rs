@@ -4,6 +4,7 @@
 
 mod apply;
 mod claim;
+mod look;
 mod read;
 mod retention;
 mod tables;
@@ -70,6 +71,8 @@ impl Store for Memory {
 
     fn apply<'a>(&'a self, writes: &'a [Write]) -> Reply<'a, Applied> {
         self.reply(|tables| {
+            tables.changes += 1;
+            tables.begun += writes.iter().map(look::begun_by).sum::<usize>();
             let outcomes = writes.iter().map(|write| tables.apply(write)).collect();
             Ok(Applied {
                 now: tables.now,
@@ -80,7 +83,12 @@ impl Store for Memory {
     }
 
     fn claim<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Claimed> {
-        self.reply(|tables| Ok(tables.claim(claim)))
+        self.reply(|tables| {
+            let claimed = tables.claim(claim);
+            tables.changes += claimed.tasks.len();
+            tables.begun += claimed.tasks.len();
+            Ok(claimed)
+        })
     }
 
     fn load<'a>(&'a self, wanted: &'a [Load]) -> Reply<'a, Loaded> {

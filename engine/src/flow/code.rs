@@ -9,6 +9,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as Polled, Poll, Waker};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use super::context::Context;
 use super::script::{Await, Local, Pages, Script};
 use super::wake::Guard;
@@ -18,6 +21,27 @@ use crate::values::Values;
 
 /// A workflow function, without its types.
 pub(crate) type Function = dyn Fn(Context, Option<Payload>) -> Running + Send + Sync;
+
+/// `code` without its types.
+pub(crate) fn function<I, O, F, R>(
+    code: F,
+) -> impl Fn(Context, Option<Payload>) -> Running + Send + Sync
+where
+    I: DeserializeOwned + Send + 'static,
+    O: Serialize + 'static,
+    F: Fn(Context, I) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<O, Failure>> + Send + 'static,
+{
+    let code = Arc::new(code);
+    move |context, input| {
+        let code = Arc::clone(&code);
+        Box::pin(async move {
+            let edge = context.clone();
+            let output = code(context, edge.decode(input.as_ref())?).await?;
+            edge.encode(&output)
+        })
+    }
+}
 
 /// What the code of a run makes ids and payloads with.
 pub(crate) type Means = (Arc<Ids>, Arc<Values>);

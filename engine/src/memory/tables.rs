@@ -27,6 +27,10 @@ pub(super) struct Tables {
     /// What the writes under way have left to be claimed.
     pub(super) ready: Vec<Ready>,
     pub(super) hints: Vec<String>,
+    /// How often something was written or claimed.
+    pub(super) changes: usize,
+    /// How many tasks were begun.
+    pub(super) begun: usize,
 }
 
 pub(super) struct RunRow {

@@ -15,8 +15,7 @@ use super::command::Command;
 use super::state::{Outcome, RunState};
 use crate::limits::{Limit, Limits};
 use crate::model::{
-    Closed, Event, EventKind, Marks, Namespace, OpKind, Payload, RunId, Timestamp, WorkflowId,
-    events,
+    Closed, Event, EventKind, Marks, Namespace, Payload, RunId, Timestamp, WorkflowId, events,
 };
 use crate::store::{Closing, Deliver, NewActivity, Start};
 
@@ -196,14 +195,7 @@ impl Draft {
                 };
                 self.add(Some(step), EventKind::ConditionWaitOpened(wait), None)
             }
-            Command::Satisfy { step } => {
-                let op = self.state.op(step);
-                if op.is_none_or(|op| op.ended || op.kind != OpKind::Condition) {
-                    return Ok(());
-                }
-                let satisfied = EventKind::ConditionWaitSatisfied(events::Nothing {});
-                self.add(Some(step), satisfied, None)
-            }
+            Command::Satisfy { step } => self.satisfy(step),
             Command::Refuse {
                 step,
                 operation,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::attempt::Attempt;
-use crate::flow::{Activity, Context, Function, Running, Workflow};
+use crate::flow::{Activity, Context, Function, Running, Workflow, function};
 use crate::model::{Failure, Payload, TaskKind, TypeName};
 
 /// An activity function, without its types.
@@ -28,16 +28,8 @@ impl Registry {
         F: Fn(Context, I) -> R + Send + Sync + 'static,
         R: Future<Output = Result<O, Failure>> + Send + 'static,
     {
-        let code = Arc::new(code);
-        let function = move |context: Context, input: Option<Payload>| -> Running {
-            let code = Arc::clone(&code);
-            Box::pin(async move {
-                let edge = context.clone();
-                let output = code(context, edge.decode(input.as_ref())?).await?;
-                edge.encode(&output)
-            })
-        };
-        self.workflows.insert(workflow.name(), Arc::new(function));
+        self.workflows
+            .insert(workflow.name(), Arc::new(function(code)));
     }
 
     pub(super) fn activity<I, O, F, R>(&mut self, activity: Activity<I, O>, code: F)

@@ -135,4 +135,14 @@ impl Draft {
         }
         Ok(())
     }
+
+    /// The condition of the wait `step` holds, unless it has ended already.
+    pub(super) fn satisfy(&mut self, step: u64) -> Result<()> {
+        let op = self.state.op(step);
+        if op.is_none_or(|op| op.ended || op.kind != OpKind::Condition) {
+            return Ok(());
+        }
+        let satisfied = EventKind::ConditionWaitSatisfied(events::Nothing {});
+        self.add(Some(step), satisfied, None)
+    }
 }
