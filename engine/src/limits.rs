@@ -17,7 +17,8 @@ pub struct Limits {
     pub pending_children: u32,
     /// Timers of a run that are open at a time, those of waits with a timeout among them.
     pub pending_timers: u32,
-    /// Signals that a run was sent and has not received. One beyond is refused to its sender.
+    /// Signals that a run was sent and has not received. More are kept and reported: their senders
+    /// were told that they arrive.
     pub pending_signals: u32,
     /// Updates that a run was sent and has not taken up. One beyond is refused to its sender.
     pub pending_updates: u32,
@@ -209,7 +210,7 @@ named! {
     "LIMIT_PENDING_TIMERS", "2000", pending_timers,
         "Timers of a run that are open at a time.";
     "LIMIT_PENDING_SIGNALS", "5000", pending_signals,
-        "Signals that a run was sent and has not received; one beyond is refused to its sender.";
+        "Signals that a run was sent and has not received; more are kept, and `engine.limit_exceeded` reports them.";
     "LIMIT_PENDING_UPDATES", "500", pending_updates,
         "Updates that a run was sent and has not taken up; one beyond is refused to its sender.";
     "LIMIT_COMMAND_BATCH_SIZE", "1000", command_batch,

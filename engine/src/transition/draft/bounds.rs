@@ -12,7 +12,7 @@ use crate::transition::command::Command;
 pub struct Strain {
     /// Which limit.
     pub limit: Limit,
-    /// Whether something was refused.
+    /// Whether it is beyond; then what was asked for was refused, unless it was a signal.
     pub is_exceeded: bool,
 }
 
@@ -136,9 +136,12 @@ impl Draft {
             OpKind::Update => Limit::PendingUpdates,
             _ => Limit::PendingSignals,
         };
-        let most = limit.of(&self.limits);
-        if self.limits.is_near(most, self.state.buffered(kind)) {
+        let (most, count) = (limit.of(&self.limits), self.state.buffered(kind));
+        if self.limits.is_near(most, count) {
             self.note(limit, false);
+        }
+        if Limits::is_exceeded(most, count) {
+            self.note(limit, true);
         }
     }
 

@@ -77,3 +77,29 @@ fn a_run_that_continues_hands_on_the_signals_that_no_wait_got() {
     );
     assert!(closing.to_parent.is_none());
 }
+
+#[test]
+fn signals_beyond_their_limit_are_kept_and_reported_once() {
+    let limits = Limits {
+        pending_signals: 2,
+        ..Limits::default()
+    };
+    let (identity, state) = (begin().identity().clone(), begin().state().clone());
+    let mut draft = Draft::new(identity, state, 0, limits);
+
+    for (place, request) in (1..).zip(["a", "b", "c", "d"]) {
+        let signal = events::SignalReceived {
+            name: name(0),
+            request: text(request),
+        };
+        let message = came(None, EventKind::SignalReceived(signal));
+        draft.take(place, message).expect("taken");
+    }
+
+    let strain = |is_exceeded| Strain {
+        limit: crate::limits::Limit::PendingSignals,
+        is_exceeded,
+    };
+    assert_eq!(draft.take_strains(), [strain(false), strain(true)]);
+    assert_eq!(cut(&mut draft).records.len(), 4);
+}
