@@ -86,6 +86,8 @@
 //! | work | transactions |
 //! |---|---|
 //! | start a workflow | one |
+//! | start many, see [`client::Client::start_batch`] | one for all |
+//! | start or signal in a transaction of the caller | none of its own |
 //! | a local step | one, for its result |
 //! | an activity whose run is in memory here | one: its result, what the code decides then, and the lease of the next one |
 //! | an activity elsewhere | one for the claim, one for the result, one for the turn |
