@@ -15,6 +15,7 @@ mod migrate;
 mod presence;
 mod read;
 mod retention;
+mod schedule;
 mod sql;
 
 use std::path::{Path, PathBuf};
@@ -28,8 +29,9 @@ use sqlx::sqlite::{
 
 use super::batch::{self as batches, retry};
 use super::{
-    Applied, CallerTransaction, Claim, Claimed, Description, Filter, Heartbeat, Hints, Listing,
-    Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply, Retire, Role, Store, Sweep,
+    Applied, CallerTransaction, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
+    Heartbeat, Hints, Listing, Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply,
+    Retire, Role, ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep,
     Swept, Target, Tenant, Term, Write,
 };
 use crate::model::{Namespace, OwnerId, Timestamp, micros};
@@ -201,6 +203,21 @@ impl Store for Sqlite {
         Box::pin(retry(move || {
             retention::keep(&self.writer, namespace, micros)
         }))
+    }
+
+    fn due_schedules<'a>(&'a self, due: &'a DueSchedules) -> Reply<'a, DuePage> {
+        Box::pin(retry(|| schedule::due(&self.reader, due)))
+    }
+
+    fn describe_schedule<'a>(
+        &'a self,
+        of: &'a ScheduleKey,
+    ) -> Reply<'a, Option<ScheduleDescription>> {
+        Box::pin(retry(|| schedule::describe(&self.reader, of)))
+    }
+
+    fn list_schedules<'a>(&'a self, listing: &'a ScheduleListing) -> Reply<'a, SchedulePage> {
+        Box::pin(retry(|| schedule::list(&self.reader, listing)))
     }
 
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp> {
