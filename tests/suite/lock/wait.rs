@@ -9,7 +9,7 @@ use coord_tests::recorder::recorder;
 use coord_tests::wait::eventually;
 use tokio::time::Instant;
 
-use super::{Alone, ORDERS, SOON, Stage, job, ordered, take, ttl_ms};
+use super::{Alone, Faults, ORDERS, SOON, Stage, job, ordered, take, ttl_ms};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_gets_the_lock_when_it_is_released_and_not_when_it_would_end() {
