@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coord_core::{Error, Result};
+use sqlx::Transaction;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
@@ -133,6 +134,21 @@ fn pool(connections: u32, options: SqliteConnectOptions) -> SqlitePool {
         .max_lifetime(None)
         .test_before_acquire(false)
         .connect_lazy_with(options)
+}
+
+/// Begins to write.
+///
+/// SQLite ends a transaction by itself when the disk is full or fails. The driver goes on to count
+/// it, and would begin none on that connection ever after: it is replaced.
+async fn begin(writer: &SqlitePool) -> sqlx::Result<Transaction<'static, sqlx::Sqlite>> {
+    const IMMEDIATE: &str = "BEGIN IMMEDIATE";
+    match writer.begin_with(IMMEDIATE).await {
+        Err(sqlx::Error::InvalidSavePointStatement) => {
+            writer.acquire().await?.close().await?;
+            writer.begin_with(IMMEDIATE).await
+        }
+        begun => begun,
+    }
 }
 
 impl Store for Sqlite {
@@ -265,5 +281,28 @@ impl Store for Sqlite {
             writer: pool(1, writer),
             ..self.clone()
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_transaction_that_sqlite_ended_by_itself_is_not_the_last_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Sqlite::file(folder.path().join("work.db"));
+        let begun = begin(&store.writer).await;
+        let mut transaction = begun.expect("begun");
+        let rollback = sqlx::raw_sql("ROLLBACK");
+        // What SQLite does when the disk is full.
+        rollback.execute(&mut *transaction).await.expect("ended");
+        drop(transaction);
+        let counted = store.writer.begin_with("BEGIN IMMEDIATE").await;
+        assert!(counted.is_err(), "the driver no longer needs this");
+
+        let again = begin(&store.writer).await;
+
+        assert!(again.is_ok(), "{again:?}");
     }
 }

@@ -20,7 +20,7 @@ const LOCK: &str = "UPDATE engine_roles SET term = term WHERE false";
 
 impl<'c> Transaction<'c> {
     pub(super) async fn begin(pool: &SqlitePool) -> Result<Transaction<'static>> {
-        let begun = pool.begin_with("BEGIN IMMEDIATE").await;
+        let begun = super::begin(pool).await;
         begun.map(Transaction).map_err(at(WHAT))
     }
 

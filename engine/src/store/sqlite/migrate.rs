@@ -26,7 +26,7 @@ const APPLIED: &str = concat!(
 
 pub(super) async fn migrate(pool: &SqlitePool) -> Result<()> {
     const WHAT: &str = "migrating the schema";
-    let begun = pool.begin_with("BEGIN IMMEDIATE").await;
+    let begun = super::begin(pool).await;
     let mut transaction = begun.map_err(at(WHAT))?;
     let table = sqlx::query(TABLE).execute(&mut *transaction).await;
     table.map_err(at(WHAT))?;
