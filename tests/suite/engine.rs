@@ -1,7 +1,6 @@
 //! Durable workflows, on files that several processes share.
 
 mod nodes;
-mod schedules;
 mod signals;
 
 use std::path::PathBuf;

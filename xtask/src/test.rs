@@ -34,7 +34,11 @@ pub(crate) const TESTS: &str = "coord-tests";
 /// let postgres and root in without a password; servers that are installed, which are then started
 /// on free ports; Docker; on Debian the packages, which are only unpacked.
 ///
-/// The queue on Amazon SQS is tested on an emulator that takes Node with npm.
+/// Then its suite runs twice more, on servers of our own: behind `PgBouncer`, and on a `MariaDB`
+/// that refuses changes behind a snapshot.
+///
+/// The queue on Amazon SQS is tested on an emulator that takes Node with npm, those in PATH or of a
+/// Python package.
 ///
 /// `COORD_TEST_SERVERS_FROM` leaves one way alone to what nobody named: `here`, `docker`, `package`.
 ///
@@ -46,7 +50,8 @@ pub(crate) struct Args {
     ///
     /// Tests that need a Redis, but not one server of their own, run on a cluster of three masters
     /// and behind sentinels after a failover. All run on the oldest Redis and the newest Valkey that
-    /// are supported, and on what else can be had. The end is a table with a row for each.
+    /// are supported, and on what else can be had; the engine's suite runs on other versions of its
+    /// databases, and on those in Docker. The end is a table with a row for each.
     #[arg(long)]
     matrix: bool,
     /// Arguments for `cargo test`, for instance `-- -p coord-lock -- --nocapture`.

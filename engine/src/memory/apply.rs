@@ -22,8 +22,6 @@ impl Tables {
             Write::PutBack(put_back) => self.put_back(put_back),
             Write::Terminate(terminate) => self.terminate(terminate),
             Write::Resume(target) => self.resume(target),
-            Write::Schedule(schedule) => self.schedule(schedule),
-            Write::Unschedule(key) => self.unschedule(key),
         }
     }
 
@@ -34,7 +32,7 @@ impl Tables {
         }
     }
 
-    pub(super) fn start(&mut self, start: &Start) -> Outcome {
+    fn start(&mut self, start: &Start) -> Outcome {
         let instance = (start.namespace.clone(), start.workflow.clone());
         let command = start.request.clone().map(|request| {
             let (namespace, workflow) = instance.clone();
@@ -117,7 +115,7 @@ impl Tables {
         self.runs.insert(start.run.clone(), row);
     }
 
-    pub(super) fn deliver(&mut self, deliver: &Deliver) -> Outcome {
+    fn deliver(&mut self, deliver: &Deliver) -> Outcome {
         let Some(run) = self.find(&deliver.target) else {
             return Outcome::NotFound;
         };

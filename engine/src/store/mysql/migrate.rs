@@ -9,17 +9,17 @@ use super::sql::clock;
 
 /// Every step of the schema, from the first on. A step that was released is never changed; each
 /// leaves a schema on which the version before still works, and can be repeated after half of it.
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 4] = [
     include_str!("../../../migrations/mysql/0001_engine.sql"),
-    include_str!("../../../migrations/mysql/0002_schedules.sql"),
     include_str!("../../../migrations/mysql/0003_attributes.sql"),
     include_str!("../../../migrations/mysql/0004_wake.sql"),
     include_str!("../../../migrations/mysql/0005_retention.sql"),
 ];
 
 const SERVER: &str = "SELECT VERSION()";
-/// One process at a time, on this database. The lock ends with its connection.
-const LOCK: &str = "SELECT GET_LOCK(CONCAT('coord-engine ', MD5(DATABASE())), 60)";
+/// One process at a time, on this database. The lock ends with its connection. Its name may have 64
+/// characters; newer servers know no hash but this one.
+const LOCK: &str = "SELECT GET_LOCK(CONCAT('coord-engine ', LEFT(SHA2(DATABASE(), 256), 40)), 60)";
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS engine_migrations (
     version BIGINT PRIMARY KEY, applied_at BIGINT NOT NULL) ENGINE = InnoDB";
 const VERSION: &str = "SELECT coalesce(max(version), 0) FROM engine_migrations";

@@ -32,7 +32,7 @@ const LOCK_INSTANCES: &str = concat!(
     "SELECT STRAIGHT_JOIN i.workflow_id FROM ",
     instances!(),
     " JOIN workflow_instances i FORCE INDEX (PRIMARY)
-        ON i.namespace = w.namespace AND i.workflow_id = w.workflow_id FOR UPDATE"
+        ON i.namespace = w.namespace AND i.workflow_id = w.workflow_id FOR UPDATE /*!80000 OF i */"
 );
 
 /// Only those that are still there and closed: another may have taken them.
@@ -40,7 +40,7 @@ const LOCK_RUNS: &str = concat!(
     "SELECT STRAIGHT_JOIN r.run_id FROM ",
     ids!(),
     " JOIN workflow_runs r FORCE INDEX (PRIMARY) ON r.run_id = w.id
-      WHERE r.closed_at IS NOT NULL FOR UPDATE"
+      WHERE r.closed_at IS NOT NULL FOR UPDATE /*!80000 OF r */"
 );
 
 const DROP_OF_INSTANCES: [&str; 2] = [

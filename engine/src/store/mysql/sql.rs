@@ -2,6 +2,11 @@
 //!
 //! `STRAIGHT_JOIN` keeps the order of the joins: the given ids first, in their order, then one look
 //! at the primary key for each. So locks are taken in the order of the ids, and on no other rows.
+//!
+//! `MySQL` locks a table of JSON like another unless it is told what to lock, and refuses. `MariaDB`
+//! locks none, does not know how to be told, and skips comments with numbers of `MySQL` 8.
+//!
+//! Text says its character set, or it would pass through that of the database, which may be latin1.
 
 use super::super::rows::{run_columns, task_columns};
 
@@ -71,7 +76,7 @@ pub(super) const LOCK_RUNS: &str = concat!(
     run_columns!(),
     " FROM ",
     ids!(),
-    " JOIN workflow_runs r FORCE INDEX (PRIMARY) ON r.run_id = w.id FOR UPDATE"
+    " JOIN workflow_runs r FORCE INDEX (PRIMARY) ON r.run_id = w.id FOR UPDATE /*!80000 OF r */"
 );
 
 pub(super) const LOCK_TASKS: &str = concat!(
@@ -79,7 +84,7 @@ pub(super) const LOCK_TASKS: &str = concat!(
     task_columns!(),
     " FROM ",
     ids!(),
-    " JOIN workflow_tasks t FORCE INDEX (PRIMARY) ON t.task_id = w.id FOR UPDATE"
+    " JOIN workflow_tasks t FORCE INDEX (PRIMARY) ON t.task_id = w.id FOR UPDATE /*!80000 OF t */"
 );
 
 /// All tasks of runs. They lie between the run's id with a colon and its id with what follows a
@@ -138,31 +143,31 @@ pub(super) const PUT_RUNS: &str = concat!(
         w.`continued_to`, w.`started_at`, w.`updated_at`, w.`closed_at`, w.`output_codec`,
         unhex(w.`output`), w.`failure`
      FROM JSON_TABLE(?, '$[*]' COLUMNS (
-            `run_id` LONGTEXT PATH '$.run_id',
-            `namespace` LONGTEXT PATH '$.namespace',
-            `workflow_id` LONGTEXT PATH '$.workflow_id',
+            `run_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.run_id',
+            `namespace` LONGTEXT CHARACTER SET utf8mb4 PATH '$.namespace',
+            `workflow_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.workflow_id',
             `run_number` BIGINT PATH '$.run_number',
-            `workflow_type` LONGTEXT PATH '$.workflow_type',
-            `queue` LONGTEXT PATH '$.queue',
+            `workflow_type` LONGTEXT CHARACTER SET utf8mb4 PATH '$.workflow_type',
+            `queue` LONGTEXT CHARACTER SET utf8mb4 PATH '$.queue',
             `priority` BIGINT PATH '$.priority',
-            `compatibility` LONGTEXT PATH '$.compatibility',
-            `status` LONGTEXT PATH '$.status',
-            `wait_reason` LONGTEXT PATH '$.wait_reason',
-            `closed_reason` LONGTEXT PATH '$.closed_reason',
+            `compatibility` LONGTEXT CHARACTER SET utf8mb4 PATH '$.compatibility',
+            `status` LONGTEXT CHARACTER SET utf8mb4 PATH '$.status',
+            `wait_reason` LONGTEXT CHARACTER SET utf8mb4 PATH '$.wait_reason',
+            `closed_reason` LONGTEXT CHARACTER SET utf8mb4 PATH '$.closed_reason',
             `history_length` BIGINT PATH '$.history_length',
             `inbox_seq` BIGINT PATH '$.inbox_seq',
             `inbox_drained` BIGINT PATH '$.inbox_drained',
             `turn_epoch` BIGINT PATH '$.turn_epoch',
-            `parent_run_id` LONGTEXT PATH '$.parent_run_id',
+            `parent_run_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.parent_run_id',
             `parent_step_seq` BIGINT PATH '$.parent_step_seq',
-            `parent_close` LONGTEXT PATH '$.parent_close',
-            `continued_to` LONGTEXT PATH '$.continued_to',
+            `parent_close` LONGTEXT CHARACTER SET utf8mb4 PATH '$.parent_close',
+            `continued_to` LONGTEXT CHARACTER SET utf8mb4 PATH '$.continued_to',
             `started_at` BIGINT PATH '$.started_at',
             `updated_at` BIGINT PATH '$.updated_at',
             `closed_at` BIGINT PATH '$.closed_at',
-            `output_codec` LONGTEXT PATH '$.output_codec',
-            `output` LONGTEXT PATH '$.output',
-            `failure` LONGTEXT PATH '$.failure')) w
+            `output_codec` LONGTEXT CHARACTER SET utf8mb4 PATH '$.output_codec',
+            `output` LONGTEXT CHARACTER SET utf8mb4 PATH '$.output',
+            `failure` LONGTEXT CHARACTER SET utf8mb4 PATH '$.failure')) w
      ON DUPLICATE KEY UPDATE
         status = VALUES(status), wait_reason = VALUES(wait_reason),
         closed_reason = VALUES(closed_reason), history_length = VALUES(history_length),
@@ -178,14 +183,14 @@ pub(super) const ADD_HISTORY: &str = "
     SELECT w.`run_id`, w.`seq`, w.`kind`, w.`step_seq`, w.`at`, w.`details`, w.`codec`,
         unhex(w.`payload`)
     FROM JSON_TABLE(?, '$[*]' COLUMNS (
-            `run_id` LONGTEXT PATH '$.run_id',
+            `run_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.run_id',
             `seq` BIGINT PATH '$.seq',
-            `kind` LONGTEXT PATH '$.kind',
+            `kind` LONGTEXT CHARACTER SET utf8mb4 PATH '$.kind',
             `step_seq` BIGINT PATH '$.step_seq',
             `at` BIGINT PATH '$.at',
-            `details` LONGTEXT PATH '$.details',
-            `codec` LONGTEXT PATH '$.codec',
-            `payload` LONGTEXT PATH '$.payload')) w
+            `details` LONGTEXT CHARACTER SET utf8mb4 PATH '$.details',
+            `codec` LONGTEXT CHARACTER SET utf8mb4 PATH '$.codec',
+            `payload` LONGTEXT CHARACTER SET utf8mb4 PATH '$.payload')) w
     ON DUPLICATE KEY UPDATE at = workflow_history.at";
 
 pub(super) const ADD_INBOX: &str = "
@@ -193,14 +198,14 @@ pub(super) const ADD_INBOX: &str = "
     SELECT w.`run_id`, w.`seq`, w.`kind`, w.`step_seq`, w.`at`, w.`details`, w.`codec`,
         unhex(w.`payload`)
     FROM JSON_TABLE(?, '$[*]' COLUMNS (
-            `run_id` LONGTEXT PATH '$.run_id',
+            `run_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.run_id',
             `seq` BIGINT PATH '$.seq',
-            `kind` LONGTEXT PATH '$.kind',
+            `kind` LONGTEXT CHARACTER SET utf8mb4 PATH '$.kind',
             `step_seq` BIGINT PATH '$.step_seq',
             `at` BIGINT PATH '$.at',
-            `details` LONGTEXT PATH '$.details',
-            `codec` LONGTEXT PATH '$.codec',
-            `payload` LONGTEXT PATH '$.payload')) w";
+            `details` LONGTEXT CHARACTER SET utf8mb4 PATH '$.details',
+            `codec` LONGTEXT CHARACTER SET utf8mb4 PATH '$.codec',
+            `payload` LONGTEXT CHARACTER SET utf8mb4 PATH '$.payload')) w";
 
 pub(super) const TAKE_INBOX: &str = "
     DELETE i FROM JSON_TABLE(?, '$[*]' COLUMNS (
@@ -227,33 +232,33 @@ pub(super) const PUT_TASKS: &str = concat!(
         w.`schedule_to_start_at`, w.`schedule_to_close_at`, w.`start_to_close_us`,
         w.`heartbeat_us`, w.`deadline_at`
      FROM JSON_TABLE(?, '$[*]' COLUMNS (
-            `task_id` LONGTEXT PATH '$.task_id',
-            `task_type` LONGTEXT PATH '$.task_type',
-            `namespace` LONGTEXT PATH '$.namespace',
-            `queue` LONGTEXT PATH '$.queue',
+            `task_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.task_id',
+            `task_type` LONGTEXT CHARACTER SET utf8mb4 PATH '$.task_type',
+            `namespace` LONGTEXT CHARACTER SET utf8mb4 PATH '$.namespace',
+            `queue` LONGTEXT CHARACTER SET utf8mb4 PATH '$.queue',
             `priority` BIGINT PATH '$.priority',
-            `status` LONGTEXT PATH '$.status',
+            `status` LONGTEXT CHARACTER SET utf8mb4 PATH '$.status',
             `available_at` BIGINT PATH '$.available_at',
-            `workflow_id` LONGTEXT PATH '$.workflow_id',
-            `run_id` LONGTEXT PATH '$.run_id',
+            `workflow_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.workflow_id',
+            `run_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.run_id',
             `step_seq` BIGINT PATH '$.step_seq',
-            `name` LONGTEXT PATH '$.name',
-            `compatibility` LONGTEXT PATH '$.compatibility',
+            `name` LONGTEXT CHARACTER SET utf8mb4 PATH '$.name',
+            `compatibility` LONGTEXT CHARACTER SET utf8mb4 PATH '$.compatibility',
             `attempt_count` BIGINT PATH '$.attempt_count',
             `recover_count` BIGINT PATH '$.recover_count',
-            `lease_owner` LONGTEXT PATH '$.lease_owner',
+            `lease_owner` LONGTEXT CHARACTER SET utf8mb4 PATH '$.lease_owner',
             `lease_epoch` BIGINT PATH '$.lease_epoch',
             `leased_at` BIGINT PATH '$.leased_at',
             `lease_expires_at` BIGINT PATH '$.lease_expires_at',
-            `blocked_reason` LONGTEXT PATH '$.blocked_reason',
-            `last_error` LONGTEXT PATH '$.last_error',
+            `blocked_reason` LONGTEXT CHARACTER SET utf8mb4 PATH '$.blocked_reason',
+            `last_error` LONGTEXT CHARACTER SET utf8mb4 PATH '$.last_error',
             `created_at` BIGINT PATH '$.created_at',
             `scheduled_seq` BIGINT PATH '$.scheduled_seq',
-            `attempt_id` LONGTEXT PATH '$.attempt_id',
+            `attempt_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.attempt_id',
             `started_at` BIGINT PATH '$.started_at',
             `heartbeat_at` BIGINT PATH '$.heartbeat_at',
-            `heartbeat_codec` LONGTEXT PATH '$.heartbeat_codec',
-            `heartbeat_payload` LONGTEXT PATH '$.heartbeat_payload',
+            `heartbeat_codec` LONGTEXT CHARACTER SET utf8mb4 PATH '$.heartbeat_codec',
+            `heartbeat_payload` LONGTEXT CHARACTER SET utf8mb4 PATH '$.heartbeat_payload',
             `schedule_to_start_at` BIGINT PATH '$.schedule_to_start_at',
             `schedule_to_close_at` BIGINT PATH '$.schedule_to_close_at',
             `start_to_close_us` BIGINT PATH '$.start_to_close_us',
@@ -283,13 +288,13 @@ pub(super) const ADD_ATTEMPTS: &str = "
     SELECT w.`attempt_id`, w.`task_id`, w.`run_id`, w.`attempt`, w.`lease_owner`, w.`outcome`,
         w.`failure`, w.`ended_at`
     FROM JSON_TABLE(?, '$[*]' COLUMNS (
-            `attempt_id` LONGTEXT PATH '$.attempt_id',
-            `task_id` LONGTEXT PATH '$.task_id',
-            `run_id` LONGTEXT PATH '$.run_id',
+            `attempt_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.attempt_id',
+            `task_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.task_id',
+            `run_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.run_id',
             `attempt` BIGINT PATH '$.attempt',
-            `lease_owner` LONGTEXT PATH '$.lease_owner',
-            `outcome` LONGTEXT PATH '$.outcome',
-            `failure` LONGTEXT PATH '$.failure',
+            `lease_owner` LONGTEXT CHARACTER SET utf8mb4 PATH '$.lease_owner',
+            `outcome` LONGTEXT CHARACTER SET utf8mb4 PATH '$.outcome',
+            `failure` LONGTEXT CHARACTER SET utf8mb4 PATH '$.failure',
             `ended_at` BIGINT PATH '$.ended_at')) w
     ON DUPLICATE KEY UPDATE attempt = activity_attempts.attempt";
 
@@ -298,11 +303,11 @@ pub(super) const ADD_COMMANDS: &str = concat!(
      SELECT w.`namespace`, w.`workflow_id`, w.`kind`, w.`request_id`, w.`run_id`, ",
     clock!(),
     " FROM JSON_TABLE(?, '$[*]' COLUMNS (
-            `namespace` LONGTEXT PATH '$.namespace',
-            `workflow_id` LONGTEXT PATH '$.workflow_id',
-            `kind` LONGTEXT PATH '$.kind',
-            `request_id` LONGTEXT PATH '$.request_id',
-            `run_id` LONGTEXT PATH '$.run_id')) w"
+            `namespace` LONGTEXT CHARACTER SET utf8mb4 PATH '$.namespace',
+            `workflow_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.workflow_id',
+            `kind` LONGTEXT CHARACTER SET utf8mb4 PATH '$.kind',
+            `request_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.request_id',
+            `run_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.run_id')) w"
 );
 
 pub(super) const DROP_ATTRIBUTES: &str = concat!(
@@ -317,18 +322,18 @@ pub(super) const ADD_ATTRIBUTES: &str = "
     SELECT w.`run_id`, w.`name`, w.`place`, w.`namespace`, w.`kind`, w.`text_value`,
         w.`integer_value`, w.`float_value`
     FROM JSON_TABLE(?, '$[*]' COLUMNS (
-            `run_id` LONGTEXT PATH '$.run_id',
-            `name` LONGTEXT PATH '$.name',
+            `run_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.run_id',
+            `name` LONGTEXT CHARACTER SET utf8mb4 PATH '$.name',
             `place` BIGINT PATH '$.place',
-            `namespace` LONGTEXT PATH '$.namespace',
-            `kind` LONGTEXT PATH '$.kind',
-            `text_value` LONGTEXT PATH '$.text_value',
+            `namespace` LONGTEXT CHARACTER SET utf8mb4 PATH '$.namespace',
+            `kind` LONGTEXT CHARACTER SET utf8mb4 PATH '$.kind',
+            `text_value` LONGTEXT CHARACTER SET utf8mb4 PATH '$.text_value',
             `integer_value` BIGINT PATH '$.integer_value',
             `float_value` DOUBLE PATH '$.float_value')) w";
 
 pub(super) const PUT_MEMOS: &str = "
     INSERT INTO workflow_memos (run_id, memo) SELECT w.`run_id`, w.`memo`
     FROM JSON_TABLE(?, '$[*]' COLUMNS (
-            `run_id` LONGTEXT PATH '$.run_id',
-            `memo` LONGTEXT PATH '$.memo')) w
+            `run_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.run_id',
+            `memo` LONGTEXT CHARACTER SET utf8mb4 PATH '$.memo')) w
     ON DUPLICATE KEY UPDATE memo = VALUES(memo)";

@@ -6,11 +6,9 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 
 use super::super::batch::{Changes, Tables};
-use super::super::rows::{
-    CommandRow, InstanceRow, KinRow, RecordRow, RevisionRow, RunRow, TaskRow, TipRow,
-};
+use super::super::rows::{CommandRow, InstanceRow, KinRow, RecordRow, RunRow, TaskRow, TipRow};
 use super::error::{at, at_commit};
-use super::{Transaction, schedule, sql};
+use super::{Transaction, sql};
 
 pub(super) const WHAT: &str = "applying writes";
 
@@ -20,7 +18,6 @@ macro_rules! bind {
         $query $(.bind($rows.iter().map(|row| &row.$column).collect::<Vec<_>>()))+
     };
 }
-pub(super) use bind;
 
 impl Transaction<'_> {
     async fn read<T>(&mut self, sql: &'static str, ids: &[String]) -> Result<Vec<T>>
@@ -32,7 +29,7 @@ impl Transaction<'_> {
     }
 
     /// Writes `rows`, if there are any.
-    pub(super) async fn put<'q, T>(
+    async fn put<'q, T>(
         &mut self,
         sql: &'static str,
         rows: &'q [T],
@@ -46,13 +43,9 @@ impl Transaction<'_> {
     }
 }
 
-pub(super) type PgQuery<'q> = Query<'q, sqlx::Postgres, PgArguments>;
+type PgQuery<'q> = Query<'q, sqlx::Postgres, PgArguments>;
 
 impl Tables for Transaction<'_> {
-    async fn lock_schedules(&mut self, schedules: &[(String, String)]) -> Result<Vec<RevisionRow>> {
-        schedule::lock(self, schedules).await
-    }
-
     async fn name_instances(&mut self, instances: &[InstanceRow]) -> Result<()> {
         self.put(sql::NAME_INSTANCES, instances, instances_of).await
     }
@@ -153,8 +146,7 @@ impl Tables for Transaction<'_> {
             &changes.commands,
             |query, rows| bind!(query, rows; namespace workflow_id kind request_id run_id),
         )
-        .await?;
-        schedule::write(self, changes).await
+        .await
     }
 
     async fn commit(self) -> Result<()> {
