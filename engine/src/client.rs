@@ -4,6 +4,7 @@ mod batch;
 mod command;
 mod handle;
 mod import;
+mod schedule;
 mod start;
 mod uncommitted;
 mod update;
@@ -16,12 +17,13 @@ use serde::Serialize;
 
 use crate::engine::Core;
 use crate::flow::Workflow;
-use crate::model::{Namespace, Queue, WorkflowId};
-use crate::store::{Filter, Listing, Page};
+use crate::model::{Namespace, Queue, ScheduleId, WorkflowId};
+use crate::store::{Filter, Listing, Page, ScheduleListing, SchedulePage};
 
 pub use batch::{MAX_BATCH_BYTES, MAX_BATCH_STARTS};
 pub use command::CommandCall;
 pub use handle::Handle;
+pub use schedule::{CreateSchedule, ScheduleHandle, Triggered};
 pub use start::{StartCall, Started};
 pub use uncommitted::Uncommitted;
 
@@ -93,6 +95,23 @@ impl Client {
     /// Safe.
     pub async fn count(&self, filter: &Filter) -> Result<u64> {
         self.core.store.count(filter).await
+    }
+
+    /// The schedule `id`. Nothing is asked yet.
+    pub fn schedule(&self, id: ScheduleId) -> ScheduleHandle {
+        ScheduleHandle::new(self.clone(), id)
+    }
+
+    /// Schedules of this namespace, by their ids.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Timeout` when the database does not answer; `Corrupt` when one does not
+    /// read.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn list_schedules(&self, listing: &ScheduleListing) -> Result<SchedulePage> {
+        self.core.store.list_schedules(listing).await
     }
 
     /// The namespace that it is for.

@@ -15,6 +15,7 @@ use crate::fleet::Fleet;
 use crate::limits::Limits;
 use crate::model::{Ids, Namespace, OwnerId, Queue, Record, RunId, Timestamp};
 use crate::retention;
+use crate::schedule;
 use crate::signals::SIGNALS;
 use crate::store::{CallerTransaction, Outcome, Ready, Store, Write};
 use crate::values::{Codec, Values};
@@ -91,20 +92,21 @@ impl Engine {
         let mut watching = JoinSet::new();
         watching.spawn(wake::watch_ends(Arc::clone(&store), Arc::clone(&wake)));
         watching.spawn(retention::hold(Arc::clone(&store), fleet.owner()));
-        let core = Core {
-            store,
-            ids,
-            clock,
-            wake,
-            values,
-            _watch: Mutex::new(watching),
-            committer,
-            fleet,
-            workers: Mutex::default(),
-        };
-        Ok(Self {
-            core: Arc::new(core),
-        })
+        let core = Arc::new_cyclic(|core| {
+            watching.spawn(schedule::run(Weak::clone(core)));
+            Core {
+                store,
+                ids,
+                clock,
+                wake,
+                values,
+                _watch: Mutex::new(watching),
+                committer,
+                fleet,
+                workers: Mutex::default(),
+            }
+        });
+        Ok(Self { core })
     }
 
     /// A client for the workflows of `namespace`, whose tasks wait in `queue`.
@@ -191,6 +193,13 @@ impl EngineBuilder {
     /// Safe: migrations happen whole or not at all.
     pub async fn start(self) -> Result<Engine> {
         Engine::build(self).await
+    }
+}
+
+#[cfg(test)]
+impl Engine {
+    pub(crate) const fn core(&self) -> &Arc<Core> {
+        &self.core
     }
 }
 

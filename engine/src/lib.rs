@@ -75,6 +75,7 @@
 //! |---|---|
 //! | [`Engine`] | one process of it |
 //! | [`client::Client`], [`client::Handle`] | starting workflows, talking to them, waiting for them |
+//! | [`client::ScheduleHandle`] | workflows that start again and again, by the clock |
 //! | [`worker::WorkerBuilder`], [`worker::Worker`], [`worker::Attempt`] | doing the work |
 //! | [`flow`]: [`Context`](flow::Context), [`Workflow`](flow::Workflow), [`Activity`](flow::Activity), [`Signal`](flow::Signal), [`Query`](flow::Query) | writing workflows |
 //! | [`EngineBuilder`], [`wake`] | how processes hear of each other's work |
@@ -106,6 +107,7 @@ pub mod limits;
 pub mod memory;
 pub mod model;
 mod retention;
+mod schedule;
 mod signals;
 pub mod store;
 #[cfg(any(test, feature = "testing"))]

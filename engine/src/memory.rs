@@ -7,6 +7,7 @@ mod claim;
 mod look;
 mod read;
 mod retention;
+mod schedule;
 mod tables;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,9 +18,10 @@ use tokio::time::Instant;
 
 use crate::model::{Namespace, OwnerId, Timestamp};
 use crate::store::{
-    Applied, Claim, Claimed, Description, Filter, Heartbeat, Hints, Listing, Load, Loaded, Overdue,
-    Page, Registration, Renewal, Renewed, Reply, Retire, Role, Store, Sweep, Swept, Target, Tenant,
-    Term, Write,
+    Applied, Claim, Claimed, Description, DuePage, DueSchedules, Filter, Heartbeat, Hints, Listing,
+    Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply, Retire, Role,
+    ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep, Swept, Target,
+    Tenant, Term, Write,
 };
 use tables::Tables;
 
@@ -138,6 +140,21 @@ impl Store for Memory {
             tables.retentions.insert(namespace.clone(), retention);
             Ok(())
         })
+    }
+
+    fn due_schedules<'a>(&'a self, due: &'a DueSchedules) -> Reply<'a, DuePage> {
+        self.reply(|tables| Ok(tables.due_schedules(due)))
+    }
+
+    fn describe_schedule<'a>(
+        &'a self,
+        of: &'a ScheduleKey,
+    ) -> Reply<'a, Option<ScheduleDescription>> {
+        self.reply(|tables| Ok(tables.describe_schedule(of)))
+    }
+
+    fn list_schedules<'a>(&'a self, listing: &'a ScheduleListing) -> Reply<'a, SchedulePage> {
+        self.reply(|tables| Ok(tables.list_schedules(listing)))
     }
 
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp> {

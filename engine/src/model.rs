@@ -8,6 +8,7 @@
 //! | [`Message`] | an event from outside that waits for its number | until a workflow task takes it |
 //! | [`Task`] | a unit to claim: a turn of a run, or an activity | while it is open |
 //! | [`Attempt`] | one try of an activity that did not succeed | until retention |
+//! | [`Schedule`] | when to start which workflow, again and again; a [`ScheduleRecord`] is where it stands | until it is deleted |
 //! | [`Receipt`] | what a caller's command led to, by its request id | until retention |
 //!
 //! # Who writes what
@@ -34,6 +35,7 @@ mod id;
 mod operation;
 mod payload;
 mod run;
+mod schedule;
 mod task;
 mod time;
 
@@ -42,11 +44,15 @@ pub use attribute::{Attribute, Attributes, Marks};
 pub use event::{Event, EventKind, Message, ParentLink, Record};
 pub use history::History;
 pub use id::{
-    AttemptId, BuildId, Ids, MAX_ID_BYTES, Namespace, OwnerId, Queue, RequestId, RunId, TaskId,
-    TypeName, WorkflowId,
+    AttemptId, BuildId, Ids, MAX_ID_BYTES, Namespace, OwnerId, Queue, RequestId, RunId, ScheduleId,
+    TaskId, TypeName, WorkflowId,
 };
 pub use operation::OpKind;
 pub use payload::{Failure, JSON, Payload};
 pub use run::{Closed, ParentClose, Receipt, Run, RunStatus, Wait};
+pub use schedule::{
+    Action, Backfill, Buffered, Cause, Fired, Occurrence, Overlap, Schedule, ScheduleRecord,
+    ScheduleState, When,
+};
 pub use task::{Priority, Task, TaskKind, TaskStatus};
 pub use time::{Due, Timestamp, micros};

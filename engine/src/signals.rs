@@ -5,7 +5,7 @@ use std::time::Duration;
 use coord_core::signals::Detail;
 
 use crate::limits::Limit;
-use crate::model::{AttemptEnd, TaskKind};
+use crate::model::{AttemptEnd, Cause, TaskKind};
 use crate::store::BlockedReason;
 use crate::wake;
 
@@ -65,6 +65,9 @@ coord_core::labels! { BlockedReason {
     Replay => "replay", Poison => "poison", Imported => "imported",
 } }
 coord_core::labels! { TaskKind { Workflow => "workflow", Activity => "activity" } }
+coord_core::labels! { Cause {
+    Schedule => "schedule", Trigger => "trigger", Backfill => "backfill",
+} }
 coord_core::labels! { AttemptEnd { Failed => "failed", TimedOut => "timed_out" } }
 
 /// Every signal this crate can emit.
@@ -124,6 +127,26 @@ pub(crate) enum Signal {
     Turn {
         elapsed_ms: Duration,
     },
+    ScheduleFired {
+        cause: Cause,
+        schedule: Detail,
+    },
+    ScheduleMissed {
+        occurrences: u64,
+        schedule: Detail,
+    },
+    ScheduleSkipped {
+        occurrences: u64,
+        schedule: Detail,
+    },
+    ScheduleFailed {
+        schedule: Detail,
+        namespace: Detail,
+        error: Detail,
+    },
+    ScheduleOverdue {
+        age_s: u64,
+    },
 }
 
 coord_core::declare! { "engine.";
@@ -169,4 +192,19 @@ coord_core::declare! { "engine.";
     Turn { elapsed_ms } => "engine.turn",
         "Time from the claim of a workflow task to its last commit.",
         Duration, Debug, Unmonitored("how long a turn takes depends on its local steps; a stuck one is taken back and counted as recovered");
+    ScheduleFired { cause, schedule } => "engine.schedule.fired",
+        "A schedule started a workflow.",
+        Counter, Info, Unmonitored("schedules at work; what does not fire is engine.schedule.overdue, missed or failed");
+    ScheduleMissed { occurrences, schedule } => "engine.schedule.missed",
+        "Occurrences of a schedule did not fire: they were found later than its catch-up window allows.",
+        Counter, Warn, Ticket(Any(FIFTEEN_MINUTES), Runbook("engine-schedule-missed"));
+    ScheduleSkipped { occurrences, schedule } => "engine.schedule.skipped",
+        "Occurrences of a schedule did not fire: workflows that it had started were still open.",
+        Counter, Info, Unmonitored("the policy that the schedule was given; whether that is an incident only its owner knows");
+    ScheduleFailed { schedule, namespace, error } => "engine.schedule.failed",
+        "What is due of a schedule could not be decided or started, and is tried again.",
+        Counter, Error, Page(MoreThan(10, FIVE_MINUTES), Runbook("engine-schedule-failed"));
+    ScheduleOverdue { age_s } => "engine.schedule.overdue",
+        "How long the longest overdue occurrence has been due, in seconds; zero when none is by more than five.",
+        Gauge, Warn, Page(Above(60, FIVE_MINUTES), Runbook("engine-schedule-overdue"));
 }

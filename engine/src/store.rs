@@ -26,6 +26,8 @@
 //! | A command with the same request id is carried out once. | `a_repeated_command_is_carried_out_once`, `a_start_that_is_requested_again_is_answered_as_the_first_time` |
 //! | A run is removed when it has been closed for long enough, with all that belongs to it, and no open run ever is. | `a_closed_run_goes_with_all_that_belongs_to_it`, `an_open_run_and_a_young_one_stay` |
 //! | Writes in a transaction of the caller happen exactly if the caller commits. | `a_write_in_the_callers_transaction_happens_when_it_commits`, `a_transaction_of_the_caller_that_is_rolled_back_leaves_nothing` |
+//! | Of two that change a schedule from the same revision one gets through, with all that goes with it. | `an_occurrence_fires_once_whoever_decides_it` |
+//! | A schedule is due at its instant, and says which of its workflows are open. | `a_schedule_is_due_at_its_instant`, `an_open_workflow_is_known_to_its_schedule` |
 //! | A renewal never revives a lease that has ended. | `a_late_renewal_revives_nothing` |
 //! | A batch says which queues have tasks to claim by it, and from when on. | `a_batch_says_what_it_leaves_to_be_claimed` |
 //! | Hints are read in the order of their numbers, and old ones go. | `hints_are_read_in_their_order_by_all`, `old_hints_go` |
@@ -33,7 +35,7 @@
 //! | Any number of processes may migrate at once, on an empty or a current database. | `many_processes_migrate_at_once` |
 //!
 //! # Locks
-//! Names of new instances first, in ascending order; then runs, in ascending order of their ids;
+//! Schedules first, in ascending order; then names of new instances, in ascending order; then runs, in ascending order of their ids;
 //! then tasks, in ascending order of theirs. What tells which runs are meant, such as the children
 //! of a run that closes, is read before the locks and again after them.
 //!
@@ -68,6 +70,7 @@ mod read;
 mod retention;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod rows;
+mod schedule;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(all(test, any(feature = "postgres", feature = "mysql")))]
@@ -98,6 +101,10 @@ pub use read::{Condition, Description, Filter, Listing, OpenTask, Page, Period, 
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use retention::portion;
 pub use retention::{Retire, Tenant};
+pub use schedule::{
+    DuePage, DueSchedules, Fire, ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage,
+    ScheduleWrite,
+};
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 pub use write::{
@@ -177,6 +184,19 @@ pub trait Store: Send + Sync + 'static {
         namespace: &'a Namespace,
         retention: std::time::Duration,
     ) -> Reply<'a, ()>;
+
+    /// Schedules whose instant has come, of all tenants. Nothing is reserved: the
+    /// [`ScheduleWrite`] that follows is fenced by the revision.
+    fn due_schedules<'a>(&'a self, due: &'a DueSchedules) -> Reply<'a, DuePage>;
+
+    /// A schedule with its latest fires; `None` if there is none.
+    fn describe_schedule<'a>(
+        &'a self,
+        of: &'a ScheduleKey,
+    ) -> Reply<'a, Option<ScheduleDescription>>;
+
+    /// The schedules of a tenant, by their ids.
+    fn list_schedules<'a>(&'a self, listing: &'a ScheduleListing) -> Reply<'a, SchedulePage>;
 
     /// Registers an incarnation of a process as live.
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp>;

@@ -5,6 +5,8 @@
 //! become events, and with them activities, children and the end of the run. Whoever folds the
 //! events of a draft into the state before it gets the state after it.
 //!
+//! [`schedule`] is the same for schedules: what is due at an instant, and what follows from it.
+//!
 //! # Rules
 //! - An operation has at most one outcome. A result that comes late, twice or for an operation that
 //!   nobody knows is dropped.
@@ -16,6 +18,7 @@
 
 mod command;
 mod draft;
+pub mod schedule;
 mod settle;
 mod state;
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | a Redis of any topology, shared by all tests | [`servers::Deployment`] |
 //! | an own Redis, Cluster or Sentinel group to break | [`servers`] |
+//! | a Redis with a prefix of the test's own, and clients of it | [`stage`] |
 //! | a key prefix, and skipping what cannot be had | [`mod@need`] |
 //! | a connection that breaks | [`proxy`] |
 //! | a node as a process of its own, to kill or to stop | [`process`] |
@@ -34,6 +35,7 @@ pub mod recorder;
 pub mod resp;
 pub mod servers;
 pub mod sink;
+pub mod stage;
 pub mod wait;
 
 pub use child::Exit;

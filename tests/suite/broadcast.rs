@@ -13,11 +13,12 @@ use std::time::Duration;
 use coord_broadcast::{Broadcast, Gap, Message, Position, Received, Subscription, Topic};
 use coord_core::{Key, KeySpace, Name};
 use coord_redis::{Config, Redis};
-use coord_tests::need::{Missing, unique};
+use coord_tests::need::Missing;
 use coord_tests::proxy::FaultProxy;
 use coord_tests::recorder::recorder;
-use coord_tests::servers::{Deployment, RedisBuilder, RedisServer};
-use coord_tests::wait::{eventually, eventually_some};
+use coord_tests::servers::Deployment;
+use coord_tests::stage;
+use coord_tests::wait::eventually;
 
 /// Far above what anything here takes, so that only what never happens runs into it.
 const SOON: Duration = Duration::from_secs(10);
@@ -27,73 +28,54 @@ const SOON: Duration = Duration::from_secs(10);
 const PING_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A Redis of any topology, and clients whose keys share a prefix.
-struct Stage {
-    redis: Deployment,
-    prefix: String,
+struct Stage(stage::Stage);
+
+/// A stage on a server of its own.
+type Alone = stage::Alone<Stage>;
+
+impl From<Deployment> for Stage {
+    fn from(redis: Deployment) -> Self {
+        Self(stage::Stage::new(redis, "broadcast"))
+    }
 }
 
-/// A stage on a server of its own, for tests that break it or the way there, or look at all of its
-/// connections.
-struct Alone {
-    stage: Stage,
-    server: RedisServer,
+impl Deref for Stage {
+    type Target = stage::Stage;
+
+    fn deref(&self) -> &stage::Stage {
+        &self.0
+    }
 }
 
-impl Alone {
-    async fn new() -> Result<Self, Missing> {
-        Self::with(RedisServer::builder()).await
-    }
-
-    async fn with(builder: RedisBuilder) -> Result<Self, Missing> {
-        let server = builder.start().await?;
-        Ok(Self {
-            stage: Stage::on(Deployment::from(&server)),
-            server,
-        })
-    }
-
+/// What only a stage on a server of its own can do.
+trait Faults {
     /// A client behind a proxy of its own.
-    async fn proxied(&self) -> (FaultProxy, Broadcast) {
-        let proxy = FaultProxy::start(self.server.addr()).await;
-        let config = config(&proxy.url(), &self.prefix).ping_interval(PING_INTERVAL);
-        (proxy, Broadcast::new(&connected(config).await))
-    }
+    async fn proxied(&self) -> (FaultProxy, Broadcast);
 
     /// Ends the connections that carry subscriptions.
+    async fn kill_subscribers(&self);
+}
+
+impl Faults for Alone {
+    async fn proxied(&self) -> (FaultProxy, Broadcast) {
+        let proxy = self.proxy().await;
+        let config = config(&proxy.url(), &self.prefix).ping_interval(PING_INTERVAL);
+        (proxy, Broadcast::new(&stage::connect(config).await))
+    }
+
     async fn kill_subscribers(&self) {
         self.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
     }
 }
 
-impl Deref for Alone {
-    type Target = Stage;
-
-    fn deref(&self) -> &Stage {
-        &self.stage
-    }
-}
-
 impl Stage {
     async fn new() -> Result<Self, Missing> {
-        Ok(Self::on(Deployment::shared().await?))
-    }
-
-    fn on(redis: Deployment) -> Self {
-        recorder();
-        Self {
-            redis,
-            prefix: unique("broadcast"),
-        }
+        Ok(Self::from(Deployment::shared().await?))
     }
 
     /// A client of its own.
     async fn broadcast(&self) -> Broadcast {
         broadcast(&self.redis.url(), &self.prefix).await
-    }
-
-    async fn ask(&self, words: &[&str]) -> String {
-        let answer = self.redis.command(words).await;
-        answer.expect("the server answers").text()
     }
 
     /// The key of the topic `news`.
@@ -120,23 +102,11 @@ async fn broadcast(url: &str, prefix: &str) -> Broadcast {
 }
 
 async fn connect(url: &str, prefix: &str) -> Redis {
-    connected(config(url, prefix)).await
+    stage::connect(config(url, prefix)).await
 }
 
 fn config(url: &str, prefix: &str) -> Config {
-    Config::from_url(url)
-        .expect("the harness gives valid URLs")
-        .prefix(prefix)
-        .expect("a valid prefix")
-        .deadline(Duration::from_secs(2))
-}
-
-async fn connected(config: Config) -> Redis {
-    // A busy machine may take longer than a deadline that is meant for calls.
-    eventually_some(SOON, "the client is connected", || async {
-        Redis::connect(config.clone()).await.ok()
-    })
-    .await
+    stage::config(url, prefix).deadline(Duration::from_secs(2))
 }
 
 fn key(prefix: &str, name: &str) -> Key {

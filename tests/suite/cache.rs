@@ -18,13 +18,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use coord_cache::{Cache, CacheOptions, Life, LoadError};
-use coord_core::{Key, KeySpace, Name};
-use coord_redis::{Config, Redis};
-use coord_tests::need::{Missing, unique};
+use coord_core::{Key, Name};
+use coord_redis::Redis;
+use coord_tests::need::Missing;
 use coord_tests::proxy::FaultProxy;
-use coord_tests::recorder::recorder;
-use coord_tests::servers::{Deployment, RedisBuilder, RedisServer};
-use coord_tests::wait::eventually_some;
+use coord_tests::servers::Deployment;
+use coord_tests::stage;
 use tokio::sync::Notify;
 
 /// Far above what anything here takes, so that only what never happens runs into it.
@@ -37,58 +36,42 @@ const DEADLINE: Duration = Duration::from_secs(1);
 const PLACEHOLDER: Duration = Duration::from_secs(5);
 
 /// A Redis of any topology, and clients whose keys share a prefix.
-struct Stage {
-    redis: Deployment,
-    prefix: String,
+struct Stage(stage::Stage);
+
+/// A stage on a server of its own.
+type Alone = stage::Alone<Stage>;
+
+impl From<Deployment> for Stage {
+    fn from(redis: Deployment) -> Self {
+        Self(stage::Stage::new(redis, "cache"))
+    }
 }
 
-/// A stage on a server of its own, for tests that break it or the way there, or watch all that it
-/// is asked.
-struct Alone {
-    stage: Stage,
-    server: RedisServer,
+impl Deref for Stage {
+    type Target = stage::Stage;
+
+    fn deref(&self) -> &stage::Stage {
+        &self.0
+    }
 }
 
-impl Alone {
-    async fn new() -> Result<Self, Missing> {
-        Self::with(RedisServer::builder()).await
-    }
-
-    async fn with(builder: RedisBuilder) -> Result<Self, Missing> {
-        let server = builder.start().await?;
-        Ok(Self {
-            stage: Stage::on(Deployment::from(&server)),
-            server,
-        })
-    }
-
+/// What only a stage on a server of its own can do.
+trait Faults {
     /// A cache whose client is behind a proxy of its own.
+    async fn proxied(&self, options: CacheOptions) -> (FaultProxy, Cache<String>);
+}
+
+impl Faults for Alone {
     async fn proxied(&self, options: CacheOptions) -> (FaultProxy, Cache<String>) {
-        let proxy = FaultProxy::start(self.server.addr()).await;
+        let proxy = self.proxy().await;
         let redis = connect(&proxy.url(), &self.prefix).await;
         (proxy, Cache::new(&redis, &users(), options))
     }
 }
 
-impl Deref for Alone {
-    type Target = Stage;
-
-    fn deref(&self) -> &Stage {
-        &self.stage
-    }
-}
-
 impl Stage {
     async fn new() -> Result<Self, Missing> {
-        Ok(Self::on(Deployment::shared().await?))
-    }
-
-    fn on(redis: Deployment) -> Self {
-        recorder();
-        Self {
-            redis,
-            prefix: unique("cache"),
-        }
+        Ok(Self::from(Deployment::shared().await?))
     }
 
     async fn client(&self) -> Redis {
@@ -101,18 +84,11 @@ impl Stage {
     }
 
     fn key(&self, entry: &str) -> Key {
-        let keys = KeySpace::new(&self.prefix).expect("a valid prefix");
-        keys.key("cache", &[&users(), &name(entry)])
-    }
-
-    async fn ask(&self, words: &[&str]) -> String {
-        let answer = self.redis.command(words).await;
-        answer.expect("the server answers").text()
+        self.0.key("cache", &[&users(), &name(entry)])
     }
 
     async fn pttl(&self, entry: &str) -> i64 {
-        let pttl = self.ask(&["PTTL", self.key(entry).as_str()]).await;
-        pttl.parse().expect("a number")
+        self.number(&["PTTL", self.key(entry).as_str()]).await
     }
 
     async fn exists(&self, entry: &str) -> bool {
@@ -121,17 +97,10 @@ impl Stage {
 }
 
 async fn connect(url: &str, prefix: &str) -> Redis {
-    let config = Config::from_url(url)
-        .expect("the harness gives valid URLs")
-        .prefix(prefix)
-        .expect("a valid prefix")
+    let config = stage::config(url, prefix)
         .deadline(DEADLINE)
         .ping_interval(Duration::from_millis(200));
-    // A busy machine may take longer than a deadline that is meant for calls.
-    eventually_some(SOON, "the client is connected", || async {
-        Redis::connect(config.clone()).await.ok()
-    })
-    .await
+    stage::connect(config).await
 }
 
 fn users() -> Name {

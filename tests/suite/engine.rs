@@ -1,6 +1,7 @@
 //! Durable workflows, on files that several processes share.
 
 mod nodes;
+mod schedules;
 mod signals;
 
 use std::path::PathBuf;

@@ -15,11 +15,12 @@ use std::time::Duration;
 
 use coord_core::{Name, Ttl};
 use coord_fanout::{Delivery, Enqueued, Message, Queue, QueueOptions, StreamQueue};
-use coord_redis::{Config, Redis};
+use coord_redis::Redis;
 use coord_tests::need::{Missing, shared_redis_url, unique};
 use coord_tests::recorder::recorder;
 use coord_tests::servers::RedisServer;
-use coord_tests::wait::{eventually, eventually_some};
+use coord_tests::stage;
+use coord_tests::wait::eventually;
 use tokio::time::Instant;
 
 use conformance::{Backend, Shape};
@@ -106,14 +107,8 @@ async fn connect(url: &str) -> Redis {
 async fn connect_as(url: &str, prefix: &str) -> Redis {
     // Before anything emits.
     recorder();
-    let config = Config::from_url(url).and_then(|config| config.prefix(prefix));
-    let config = config.expect("the harness gives valid URLs");
-    let config = config.ping_interval(Duration::from_millis(500));
-    // A busy machine may take longer than a deadline that is meant for calls.
-    eventually_some(SOON, "the client is connected", || async {
-        Redis::connect(config.clone()).await.ok()
-    })
-    .await
+    let config = stage::config(url, prefix).ping_interval(Duration::from_millis(500));
+    stage::connect(config).await
 }
 
 fn visibility(duration: Duration) -> QueueOptions {

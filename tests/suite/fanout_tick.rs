@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use coord_core::{Key, Name, Ttl};
 use coord_fanout::{Enqueued, Job, Message, Schedule, Ticker};
-use coord_redis::{Command, Config, Redis};
+use coord_redis::{Command, Redis};
 use coord_tests::need::unique;
 use coord_tests::sink::Sink;
+use coord_tests::stage;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -49,16 +50,10 @@ fn rarely() -> Schedule {
 }
 
 async fn connect_within(url: &str, prefix: &str, deadline: Duration) -> Redis {
-    let config = Config::from_url(url)
-        .and_then(|config| config.prefix(prefix))
-        .expect("the harness gives valid URLs")
+    let config = stage::config(url, prefix)
         .ping_interval(Duration::from_millis(200))
         .deadline(deadline);
-    // A busy machine may take longer than a deadline that is meant for calls.
-    coord_tests::wait::eventually_some(SOON, "the client is connected", || async {
-        Redis::connect(config.clone()).await.ok()
-    })
-    .await
+    stage::connect(config).await
 }
 
 async fn connect(url: &str, prefix: &str) -> Redis {

@@ -14,11 +14,12 @@ use std::time::Duration;
 
 use coord_core::{Key, Name, Ttl};
 use coord_lease::{Claim, Lease, Leases, Owner, Pending};
-use coord_redis::{Config, Redis};
+use coord_redis::Config;
 use coord_tests::need::unique;
 use coord_tests::recorder::recorder;
 use coord_tests::servers::{Deployment, RedisServer};
-use coord_tests::wait::{eventually, eventually_some};
+use coord_tests::stage::{self, connect};
+use coord_tests::wait::eventually;
 
 /// Far above what anything here takes, so that only what never happens runs into it.
 const SOON: Duration = Duration::from_secs(10);
@@ -32,20 +33,9 @@ const LONG: u64 = 60_000;
 fn config(url: &str) -> Config {
     // Whoever emits before the recorder is there is not heard.
     recorder();
-    Config::from_url(url)
-        .expect("the harness gives valid URLs")
-        .prefix(&unique("lease"))
-        .expect("a valid prefix")
+    stage::config(url, &unique("lease"))
         .ping_interval(Duration::from_millis(500))
         .deadline(Duration::from_secs(1))
-}
-
-async fn connect(config: Config) -> Redis {
-    // A busy machine may take longer than a deadline that is meant for calls.
-    eventually_some(SOON, "the client is connected", || async {
-        Redis::connect(config.clone()).await.ok()
-    })
-    .await
 }
 
 /// The leases of a client of its own in the space of `config`.

@@ -15,15 +15,15 @@ mod wait;
 use std::ops::Deref;
 use std::time::Duration;
 
-use coord_core::{Key, KeySpace, Name, Ttl};
+use coord_core::{Key, Name, Ttl};
 use coord_lock::{Lock, LockOptions, Locks, Order, TryAcquire};
 use coord_redis::{Config, Redis};
-use coord_tests::need::{Missing, unique};
+use coord_tests::need::Missing;
 use coord_tests::process::{NodeProcess, Program};
 use coord_tests::proxy::FaultProxy;
-use coord_tests::recorder::recorder;
-use coord_tests::servers::{Deployment, RedisBuilder, RedisServer};
-use coord_tests::wait::{eventually, eventually_some};
+use coord_tests::servers::Deployment;
+use coord_tests::stage;
+use coord_tests::wait::eventually;
 
 /// Far above what anything here takes, so that only what never happens runs into it.
 const SOON: Duration = Duration::from_secs(10);
@@ -34,57 +34,42 @@ const DEADLINE: Duration = Duration::from_secs(1);
 const ORDERS: [Order; 2] = [Order::Any, Order::Fifo];
 
 /// A Redis of any topology, and clients whose keys share a prefix.
-struct Stage {
-    redis: Deployment,
-    prefix: String,
+struct Stage(stage::Stage);
+
+/// A stage on a server of its own.
+type Alone = stage::Alone<Stage>;
+
+impl From<Deployment> for Stage {
+    fn from(redis: Deployment) -> Self {
+        Self(stage::Stage::new(redis, "lock"))
+    }
 }
 
-/// A stage on a server of its own, for tests that break it or the way there.
-struct Alone {
-    stage: Stage,
-    server: RedisServer,
+impl Deref for Stage {
+    type Target = stage::Stage;
+
+    fn deref(&self) -> &stage::Stage {
+        &self.0
+    }
 }
 
-impl Alone {
-    async fn new() -> Result<Self, Missing> {
-        Self::with(RedisServer::builder()).await
-    }
-
-    async fn with(builder: RedisBuilder) -> Result<Self, Missing> {
-        let server = builder.start().await?;
-        Ok(Self {
-            stage: Stage::on(Deployment::from(&server)),
-            server,
-        })
-    }
-
+/// What only a stage on a server of its own can do.
+trait Faults {
     /// A client behind a proxy of its own.
+    async fn proxied(&self) -> (FaultProxy, Locks);
+}
+
+impl Faults for Alone {
     async fn proxied(&self) -> (FaultProxy, Locks) {
-        let proxy = FaultProxy::start(self.server.addr()).await;
+        let proxy = self.proxy().await;
         let locks = self.locks_at(&proxy.url()).await;
         (proxy, locks)
     }
 }
 
-impl Deref for Alone {
-    type Target = Stage;
-
-    fn deref(&self) -> &Stage {
-        &self.stage
-    }
-}
-
 impl Stage {
     async fn new() -> Result<Self, Missing> {
-        Ok(Self::on(Deployment::shared().await?))
-    }
-
-    fn on(redis: Deployment) -> Self {
-        recorder();
-        Self {
-            redis,
-            prefix: unique("lock"),
-        }
+        Ok(Self::from(Deployment::shared().await?))
     }
 
     async fn locks(&self) -> Locks {
@@ -105,23 +90,7 @@ impl Stage {
     }
 
     fn key(&self) -> Key {
-        let keys = KeySpace::new(&self.prefix).expect("a valid prefix");
-        keys.key("lock", &[&job()])
-    }
-
-    async fn ask(&self, words: &[&str]) -> String {
-        let answer = self.redis.command(words).await;
-        answer.expect("the server answers").text()
-    }
-
-    async fn number(&self, words: &[&str]) -> i64 {
-        self.ask(words).await.parse().expect("a number")
-    }
-
-    /// All keys of the stage.
-    async fn keys(&self) -> Vec<String> {
-        let keys = self.redis.keys(&self.prefix).await;
-        keys.expect("the server answers")
+        self.0.key("lock", &[&job()])
     }
 
     /// What is stored of the lock, `token:fence`; empty when nobody has it.
@@ -160,19 +129,11 @@ impl Stage {
 
 async fn connect(url: &str, prefix: &str) -> Redis {
     let config = config(url, prefix).ping_interval(Duration::from_millis(200));
-    // A busy machine may take longer than a deadline that is meant for calls.
-    eventually_some(SOON, "the client is connected", || async {
-        Redis::connect(config.clone()).await.ok()
-    })
-    .await
+    stage::connect(config).await
 }
 
 fn config(url: &str, prefix: &str) -> Config {
-    Config::from_url(url)
-        .expect("the harness gives valid URLs")
-        .prefix(prefix)
-        .expect("a valid prefix")
-        .deadline(DEADLINE)
+    stage::config(url, prefix).deadline(DEADLINE)
 }
 
 fn job() -> Name {

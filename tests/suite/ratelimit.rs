@@ -15,12 +15,11 @@ use std::time::Duration;
 
 use coord_core::Name;
 use coord_ratelimit::{Decision, Limit, Limiter, Quota, Subject, WithoutRedis};
-use coord_redis::{Config, Redis};
-use coord_tests::need::{Missing, unique};
+use coord_redis::Redis;
+use coord_tests::need::Missing;
 use coord_tests::proxy::FaultProxy;
-use coord_tests::recorder::recorder;
-use coord_tests::servers::{Deployment, RedisServer};
-use coord_tests::wait::eventually_some;
+use coord_tests::servers::Deployment;
+use coord_tests::stage;
 
 /// Far above what anything here takes, so that only what never happens runs into it.
 const SOON: Duration = Duration::from_secs(20);
@@ -32,55 +31,43 @@ const DEADLINE: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_hours(24);
 
 /// A Redis of any topology, and clients whose keys share a prefix.
-struct Stage {
-    redis: Deployment,
-    prefix: String,
-}
+struct Stage(stage::Stage);
 
-/// A stage on a server of its own, for tests that break it or the way there, or watch all that it
-/// is asked.
-struct Alone {
-    stage: Stage,
-    server: RedisServer,
-}
+/// A stage on a server of its own.
+type Alone = stage::Alone<Stage>;
 
-impl Alone {
-    async fn new() -> Result<Self, Missing> {
-        let server = RedisServer::start().await?;
-        Ok(Self {
-            stage: Stage::on(Deployment::from(&server)),
-            server,
-        })
+impl From<Deployment> for Stage {
+    fn from(redis: Deployment) -> Self {
+        Self(stage::Stage::new(redis, "ratelimit"))
     }
+}
 
+impl Deref for Stage {
+    type Target = stage::Stage;
+
+    fn deref(&self) -> &stage::Stage {
+        &self.0
+    }
+}
+
+/// What only a stage on a server of its own can do.
+trait Faults {
     /// A client behind a proxy of its own, to be degraded as `without` says.
+    async fn proxied(&self, limit: Limit, without: WithoutRedis) -> (FaultProxy, Limiter);
+}
+
+impl Faults for Alone {
     async fn proxied(&self, limit: Limit, without: WithoutRedis) -> (FaultProxy, Limiter) {
-        let proxy = FaultProxy::start(self.server.addr()).await;
+        let proxy = self.proxy().await;
         let redis = connect(&proxy.url(), &self.prefix).await;
         let limiter = Limiter::new(&redis, [limit], without).expect("a valid limiter");
         (proxy, limiter)
     }
 }
 
-impl Deref for Alone {
-    type Target = Stage;
-
-    fn deref(&self) -> &Stage {
-        &self.stage
-    }
-}
-
 impl Stage {
     async fn new() -> Result<Self, Missing> {
-        Ok(Self::on(Deployment::shared().await?))
-    }
-
-    fn on(redis: Deployment) -> Self {
-        recorder();
-        Self {
-            redis,
-            prefix: unique("ratelimit"),
-        }
+        Ok(Self::from(Deployment::shared().await?))
     }
 
     async fn client(&self) -> Redis {
@@ -89,17 +76,6 @@ impl Stage {
 
     async fn limiter(&self, limits: impl IntoIterator<Item = Limit>) -> Limiter {
         limiter(&self.client().await, limits)
-    }
-
-    async fn ask(&self, words: &[&str]) -> String {
-        let answer = self.redis.command(words).await;
-        answer.expect("the server answers").text()
-    }
-
-    /// All keys of the stage.
-    async fn keys(&self) -> Vec<String> {
-        let keys = self.redis.keys(&self.prefix).await;
-        keys.expect("the server answers")
     }
 
     /// What is stored, by key.
@@ -115,17 +91,10 @@ impl Stage {
 }
 
 async fn connect(url: &str, prefix: &str) -> Redis {
-    let config = Config::from_url(url)
-        .expect("the harness gives valid URLs")
-        .prefix(prefix)
-        .expect("a valid prefix")
+    let config = stage::config(url, prefix)
         .deadline(DEADLINE)
         .ping_interval(Duration::from_millis(200));
-    // A busy machine may take longer than a deadline that is meant for calls.
-    eventually_some(SOON, "the client is connected", || async {
-        Redis::connect(config.clone()).await.ok()
-    })
-    .await
+    stage::connect(config).await
 }
 
 fn limiter(redis: &Redis, limits: impl IntoIterator<Item = Limit>) -> Limiter {

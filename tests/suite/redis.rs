@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use coord_core::{Key, Name};
 use coord_redis::{Command, Config, Redis, Reply};
-use coord_tests::wait::eventually_some;
+use coord_tests::stage;
 
 /// A health check every 200 ms, so that what takes two of them is seen soon.
 const PING_INTERVAL: Duration = Duration::from_millis(200);
@@ -22,10 +22,7 @@ const PING_INTERVAL: Duration = Duration::from_millis(200);
 const SOON: Duration = Duration::from_secs(10);
 
 fn config(url: &str) -> Config {
-    Config::from_url(url)
-        .expect("the harness gives valid URLs")
-        .prefix(&coord_tests::need::unique("redis"))
-        .expect("a valid prefix")
+    stage::config(url, &coord_tests::need::unique("redis"))
         .ping_interval(PING_INTERVAL)
         .deadline(Duration::from_secs(1))
 }
@@ -41,11 +38,7 @@ async fn connect_patiently(url: &str) -> Redis {
 
 async fn connect_within(url: &str, deadline: Duration) -> Redis {
     let config = config(url).deadline(deadline);
-    // A busy machine may take longer than a deadline that is meant for calls.
-    eventually_some(SOON, "the client is connected", || async {
-        Redis::connect(config.clone()).await.ok()
-    })
-    .await
+    stage::connect(config).await
 }
 
 fn key(redis: &Redis, name: &str) -> Key {

@@ -128,24 +128,10 @@ fn compare(bytes: usize, ours: &[Sample], side: Side, theirs: &[Sample]) -> Row 
         ),
         target: None,
         met: None,
-        our_cost: cost(ours),
-        their_cost: cost(theirs),
+        our_cost: Cost::median(ours.iter().map(|sample| sample.cost)),
+        their_cost: Cost::median(theirs.iter().map(|sample| sample.cost)),
     };
     row.aim(Target::RatioAtLeast(0.9))
-}
-
-fn cost(rounds: &[Sample]) -> Cost {
-    let of = |pick: fn(&Cost) -> Option<f64>| {
-        Some(median(
-            rounds.iter().filter_map(|sample| pick(&sample.cost)),
-        ))
-    };
-    Cost {
-        round_trips: of(|cost| cost.round_trips),
-        server_us: of(|cost| cost.server_us),
-        executing_us: of(|cost| cost.executing_us),
-        client_us: None,
-    }
 }
 
 /// A publisher with its subscribers.

@@ -127,8 +127,8 @@ fn compare(order: &str, ours: &[Sample], peer: &str, theirs: &[Sample]) -> Vec<R
         ),
         target: None,
         met: None,
-        our_cost: cost(ours),
-        their_cost: cost(theirs),
+        our_cost: Cost::median(ours.iter().map(|sample| sample.cost)),
+        their_cost: Cost::median(theirs.iter().map(|sample| sample.cost)),
     };
     let fairness = row("fairness", "max/min", |sample| sample.fairness);
     vec![
@@ -141,20 +141,6 @@ fn compare(order: &str, ours: &[Sample], peer: &str, theirs: &[Sample]) -> Vec<R
         },
         row("grants", "1/s", |sample| sample.per_second),
     ]
-}
-
-fn cost(rounds: &[Sample]) -> Cost {
-    let of = |pick: fn(&Cost) -> Option<f64>| {
-        Some(median(
-            rounds.iter().filter_map(|sample| pick(&sample.cost)),
-        ))
-    };
-    Cost {
-        round_trips: of(|cost| cost.round_trips),
-        server_us: of(|cost| cost.server_us),
-        executing_us: of(|cost| cost.executing_us),
-        client_us: None,
-    }
 }
 
 impl Sample {

@@ -172,28 +172,14 @@ impl Group {
                 ratio: median(ratios),
                 target: None,
                 met: None,
-                our_cost: cost(ours),
-                their_cost: cost(theirs),
+                our_cost: Cost::median(ours.iter().map(|sample| sample.cost)),
+                their_cost: Cost::median(theirs.iter().map(|sample| sample.cost)),
             }
         };
         let rate = |other| row(other, "permits/s", |sample| sample.per_second);
         let bare = rate(BARE).aim(Target::RatioAtLeast(0.85));
         let peers = (BARE + 1..self.sides.len()).map(rate);
         std::iter::once(bare).chain(peers).collect()
-    }
-}
-
-fn cost(rounds: &[Sample]) -> Cost {
-    let of = |pick: fn(&Cost) -> Option<f64>| {
-        Some(median(
-            rounds.iter().filter_map(|sample| pick(&sample.cost)),
-        ))
-    };
-    Cost {
-        round_trips: of(|cost| cost.round_trips),
-        server_us: of(|cost| cost.server_us),
-        executing_us: of(|cost| cost.executing_us),
-        client_us: of(|cost| cost.client_us),
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::statistics::Spread;
+use crate::statistics::{Spread, median};
 
 /// What one benchmark found.
 #[derive(Debug, Serialize)]
@@ -43,6 +43,22 @@ pub(crate) struct Cost {
     pub(crate) executing_us: Option<f64>,
     /// Microseconds of the client's CPU.
     pub(crate) client_us: Option<f64>,
+}
+
+impl Cost {
+    /// What a round costs in the middle of them; nothing where no round knows.
+    pub(crate) fn median(rounds: impl Iterator<Item = Self> + Clone) -> Self {
+        let of = |pick: fn(&Self) -> Option<f64>| {
+            let mut known = rounds.clone().filter_map(|cost| pick(&cost)).peekable();
+            known.peek().is_some().then(|| median(known))
+        };
+        Self {
+            round_trips: of(|cost| cost.round_trips),
+            server_us: of(|cost| cost.server_us),
+            executing_us: of(|cost| cost.executing_us),
+            client_us: of(|cost| cost.client_us),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

@@ -163,6 +163,7 @@ impl<O> StartCall<O> {
             seed: rand::random(),
             parent: None,
             continued_from: None,
+            occurrence: None,
             execution_deadline_at: self.within.map(|span| now.plus(span)),
             memo: self.memo.clone(),
             attributes: self.attributes.clone(),

@@ -134,6 +134,7 @@ impl Code {
         if let Some(started) = state.started() {
             pages.attributes.clone_from(&started.attributes);
             pages.memo.clone_from(&started.memo);
+            pages.occurrence.clone_from(&started.occurrence);
         }
         let script = Script::new(pages, values);
         let guard = Arc::new(Guard::default());

@@ -17,7 +17,9 @@ use super::saga::Saga;
 use super::script::Script;
 use super::step::StepCall;
 use super::update::Updates;
-use crate::model::{Attributes, Failure, OpKind, Payload, RunId, Timestamp, TypeName, WorkflowId};
+use crate::model::{
+    Attributes, Failure, Occurrence, OpKind, Payload, RunId, Timestamp, TypeName, WorkflowId,
+};
 use crate::transition::Command;
 
 /// The only way out of a workflow: everything that it asks for, waits for or takes from outside.
@@ -369,6 +371,12 @@ impl Context {
     /// The id by which callers know this workflow.
     pub fn workflow_id(&self) -> WorkflowId {
         self.script.lock().identity.workflow.clone()
+    }
+
+    /// Which occurrence of which schedule started this workflow, if one did. Its instant is the
+    /// one that the schedule has, however late it fired: the day that a daily report is about.
+    pub fn occurrence(&self) -> Option<Occurrence> {
+        self.script.lock().occurrence.clone()
     }
 
     /// The id of this run.

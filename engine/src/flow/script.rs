@@ -13,7 +13,7 @@ use super::code::Problem;
 use serde_json::{Map, Value};
 
 use crate::model::{
-    Attributes, Failure, Ids, OpKind, Payload, RequestId, Timestamp, TypeName, events,
+    Attributes, Failure, Ids, Occurrence, OpKind, Payload, RequestId, Timestamp, TypeName, events,
 };
 use crate::transition::{Command, Identity, Outcome, RunState};
 use crate::values::{Unfit, Values};
@@ -84,6 +84,8 @@ pub(super) struct Await {
 
 pub(super) struct Pages {
     pub(super) identity: Identity,
+    /// What started the workflow, if a schedule did.
+    pub(super) occurrence: Option<Occurrence>,
     pub(super) ids: Arc<Ids>,
     next_step: u64,
     /// What the history says of operations, from the start.
@@ -156,6 +158,7 @@ impl Pages {
     pub(super) fn new(identity: Identity, ids: Arc<Ids>, seed: u64) -> Self {
         Self {
             identity,
+            occurrence: None,
             ids,
             next_step: 1,
             expected: BTreeMap::new(),

@@ -43,6 +43,7 @@ fn started() -> Event {
             seed: 7,
             parent: None,
             continued_from: None,
+            occurrence: None,
             execution_deadline_at: None,
             memo: serde_json::Map::new(),
             attributes: crate::model::Attributes::new(),

@@ -22,6 +22,8 @@ impl Tables {
             Write::PutBack(put_back) => self.put_back(put_back),
             Write::Terminate(terminate) => self.terminate(terminate),
             Write::Resume(target) => self.resume(target),
+            Write::Schedule(schedule) => self.schedule(schedule),
+            Write::Unschedule(key) => self.unschedule(key),
         }
     }
 
@@ -32,7 +34,7 @@ impl Tables {
         }
     }
 
-    fn start(&mut self, start: &Start) -> Outcome {
+    pub(super) fn start(&mut self, start: &Start) -> Outcome {
         let instance = (start.namespace.clone(), start.workflow.clone());
         let command = start.request.clone().map(|request| {
             let (namespace, workflow) = instance.clone();
@@ -115,7 +117,7 @@ impl Tables {
         self.runs.insert(start.run.clone(), row);
     }
 
-    fn deliver(&mut self, deliver: &Deliver) -> Outcome {
+    pub(super) fn deliver(&mut self, deliver: &Deliver) -> Outcome {
         let Some(run) = self.find(&deliver.target) else {
             return Outcome::NotFound;
         };

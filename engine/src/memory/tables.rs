@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::schedule::ScheduleRow;
 use crate::model::ParentLink;
 use crate::model::{
     Attempt, AttemptId, Attributes, BuildId, Marks, Namespace, OwnerId, Payload, Priority, Queue,
     Record, RequestId, Run, RunId, Task, TaskId, TaskKind, TaskStatus, Timeouts, Timestamp,
     TypeName, WorkflowId,
 };
-use crate::store::{CommandKind, NewActivity, Ready, Role, Target, Term};
+use crate::store::{CommandKind, NewActivity, Ready, Role, ScheduleKey, Target, Term};
 
 #[derive(Default)]
 pub(super) struct Tables {
@@ -31,6 +32,7 @@ pub(super) struct Tables {
     pub(super) changes: usize,
     /// How many tasks were begun.
     pub(super) begun: usize,
+    pub(super) schedules: BTreeMap<ScheduleKey, ScheduleRow>,
 }
 
 pub(super) struct RunRow {

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::time::span;
 use super::{
-    AttemptId, Attributes, BuildId, Expired, Failure, OpKind, ParentClose, ParentLink, Priority,
-    Queue, RequestId, Retry, RunId, Timeouts, Timestamp, TypeName, WorkflowId,
+    AttemptId, Attributes, BuildId, Expired, Failure, Occurrence, OpKind, ParentClose, ParentLink,
+    Priority, Queue, RequestId, Retry, RunId, Timeouts, Timestamp, TypeName, WorkflowId,
 };
 
 /// The run began; the value is its input.
@@ -35,6 +35,9 @@ pub struct Started {
     /// The run that continued as this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continued_from: Option<RunId>,
+    /// Which occurrence of which schedule started the instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub occurrence: Option<Occurrence>,
     /// When all runs of the instance must have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution_deadline_at: Option<Timestamp>,

@@ -208,6 +208,7 @@ mod tests {
             seed: u64::MAX,
             parent: None,
             continued_from: None,
+            occurrence: None,
             execution_deadline_at: None,
             memo: serde_json::Map::new(),
             attributes: Attributes::new(),

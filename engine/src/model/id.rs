@@ -101,6 +101,8 @@ ids! {
     TypeName: "a name";
     /// What makes a command of a caller idempotent: the same id is carried out once.
     RequestId: "a request id";
+    /// What the caller calls a schedule; unique in its namespace.
+    ScheduleId: "a schedule id";
     /// The build of a worker that may continue a run.
     BuildId: "a build id";
 }

@@ -5,7 +5,7 @@
 //! The number of statements does not grow with the batch.
 //!
 //! # Order of locks
-//! Names of new instances in ascending order, then runs, then tasks. What tells which runs are
+//! Schedules, then names of new instances, then runs, then tasks, each in ascending order. What tells which runs are
 //! meant (the current run of an instance, the children of a run that closes) is read before the
 //! locks and again after them; when it has changed in between, the transaction begins again.
 
@@ -13,6 +13,7 @@ mod asked;
 mod decide;
 #[cfg(feature = "postgres")]
 pub(super) mod plain;
+mod schedule;
 mod state;
 
 use std::collections::BTreeMap;
@@ -21,13 +22,15 @@ use std::time::Duration;
 use coord_core::{Backoff, Error, ErrorKind, Result};
 
 use super::rows::{
-    AttemptRow, AttributeRow, CommandRow, InstanceRow, KinRow, MemoRow, RecordRow, RunRow, TaskRow,
-    TipRow,
+    AttemptRow, AttributeRow, CommandRow, FireRow, InstanceRow, KinRow, MemoRow, RecordRow,
+    RevisionRow, RunRow, ScheduleRow, TaskRow, TipRow,
 };
 use super::{Applied, Write, answers};
 use crate::model::Timestamp;
 use asked::Asked;
 use state::State;
+
+pub(super) use schedule::KEPT_FIRES;
 
 /// A call of a transaction, whose future may move between threads.
 macro_rules! async_fn {
@@ -40,6 +43,10 @@ macro_rules! async_fn {
 ///
 /// Every list of ids comes in ascending order and without repetitions, and is not empty.
 pub(super) trait Tables: Send {
+    async_fn! {
+        /// Locks schedules in their order and reads their revisions.
+        lock_schedules(schedules: &[(String, String)]) -> Vec<RevisionRow>
+    }
     async_fn! {
         /// Creates the instances that are not there, with `current_run_id` as given.
         name_instances(instances: &[InstanceRow]) -> ()
@@ -106,6 +113,16 @@ pub(super) struct Changes {
     pub(super) memos: BTreeMap<String, MemoRow>,
     /// Commands that were carried out.
     pub(super) commands: Vec<CommandRow>,
+    /// Schedules that go, with their fires.
+    pub(super) unscheduled: Vec<(String, String)>,
+    /// Schedules that are new. One that is there already is a conflict.
+    pub(super) new_schedules: Vec<ScheduleRow>,
+    /// Schedules that have changed.
+    pub(super) schedules: Vec<ScheduleRow>,
+    /// Occurrences that fired. One that is there already is skipped.
+    pub(super) fires: Vec<FireRow>,
+    /// Fires that go: of a schedule, those up to a number.
+    pub(super) old_fires: Vec<(String, String, i64)>,
 }
 
 impl Changes {
@@ -175,6 +192,11 @@ pub(super) async fn apply(mut tables: impl Tables, writes: &[Write]) -> Result<A
 
 /// Locks and reads all that `writes` are about.
 async fn prepare(tables: &mut impl Tables, asked: &Asked, writes: &[Write]) -> Result<State> {
+    let schedules = asked.schedules();
+    let revisions = match schedules.as_slice() {
+        [] => Vec::new(),
+        schedules => tables.lock_schedules(schedules).await?,
+    };
     let named = asked.instances_to_name();
     if !named.is_empty() {
         tables.name_instances(&named).await?;
@@ -207,6 +229,7 @@ async fn prepare(tables: &mut impl Tables, asked: &Asked, writes: &[Write]) -> R
     let tasks = asked.tasks(&rows);
     let (now, tasks) = tables.lock_tasks(&tasks, &closing).await?;
     let mut state = State::new(now, instances, rows, tasks);
+    state.add_revisions(revisions);
     let tips = state.tips_wanted(writes);
     if !tips.is_empty() {
         state.add_tips(tables.read_tips(&tips).await?);

@@ -14,6 +14,7 @@ mod hints;
 mod migrate;
 mod read;
 mod retention;
+mod schedule;
 mod server;
 mod session;
 mod sql;
@@ -27,8 +28,9 @@ use sqlx::{Connection, Executor};
 
 use super::batch::{self as batches, retry};
 use super::{
-    Applied, CallerTransaction, Claim, Claimed, Description, Filter, Heartbeat, Hints, Listing,
-    Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply, Retire, Role, Store, Sweep,
+    Applied, CallerTransaction, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
+    Heartbeat, Hints, Listing, Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply,
+    Retire, Role, ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep,
     Swept, Target, Tenant, Term, Write,
 };
 use crate::model::{Namespace, OwnerId, Timestamp, micros};
@@ -159,6 +161,21 @@ impl Store for Mysql {
         Box::pin(retry(move || {
             retention::keep(&self.pool, namespace, micros)
         }))
+    }
+
+    fn due_schedules<'a>(&'a self, due: &'a DueSchedules) -> Reply<'a, DuePage> {
+        Box::pin(retry(|| schedule::due(&self.pool, due)))
+    }
+
+    fn describe_schedule<'a>(
+        &'a self,
+        of: &'a ScheduleKey,
+    ) -> Reply<'a, Option<ScheduleDescription>> {
+        Box::pin(retry(|| schedule::describe(&self.pool, of)))
+    }
+
+    fn list_schedules<'a>(&'a self, listing: &'a ScheduleListing) -> Reply<'a, SchedulePage> {
+        Box::pin(retry(|| schedule::list(&self.pool, listing)))
     }
 
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp> {

@@ -14,6 +14,7 @@ mod migrate;
 mod plain;
 mod read;
 mod retention;
+mod schedule;
 mod single;
 mod sql;
 
@@ -27,8 +28,9 @@ use sqlx::{Connection, Executor, FromRow};
 
 use super::batch::{self as batches, retry};
 use super::{
-    Applied, CallerTransaction, Claim, Claimed, Description, Filter, Heartbeat, Hints, Listing,
-    Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply, Retire, Role, Store, Sweep,
+    Applied, CallerTransaction, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
+    Heartbeat, Hints, Listing, Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply,
+    Retire, Role, ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep,
     Swept, Target, Tenant, Term, Write,
 };
 use crate::model::{Namespace, OwnerId, Timestamp, micros};
@@ -250,6 +252,21 @@ impl Store for Postgres {
     fn keep<'a>(&'a self, namespace: &'a Namespace, retention: Duration) -> Reply<'a, ()> {
         let micros = micros(retention);
         Box::pin(retry(move || retention::keep(self, namespace, micros)))
+    }
+
+    fn due_schedules<'a>(&'a self, due: &'a DueSchedules) -> Reply<'a, DuePage> {
+        Box::pin(retry(|| schedule::due(self, due)))
+    }
+
+    fn describe_schedule<'a>(
+        &'a self,
+        of: &'a ScheduleKey,
+    ) -> Reply<'a, Option<ScheduleDescription>> {
+        Box::pin(retry(|| schedule::describe(self, of)))
+    }
+
+    fn list_schedules<'a>(&'a self, listing: &'a ScheduleListing) -> Reply<'a, SchedulePage> {
+        Box::pin(retry(|| schedule::list(self, listing)))
     }
 
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp> {

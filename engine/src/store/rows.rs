@@ -3,6 +3,7 @@
 mod marks;
 mod retention;
 mod run;
+mod schedule;
 mod task;
 
 use std::time::Duration;
@@ -13,6 +14,9 @@ use crate::model::{Attempt, AttemptEnd, Failure, Payload, Record, Timestamp, mic
 
 pub(super) use marks::{AttributeRow, MemoRow, integer};
 pub(super) use retention::{DueRow, TenantRow};
+pub(super) use schedule::{
+    FireRow, OpenRow, RevisionRow, ScheduleRow, Seen, schedule_columns, schedule_page,
+};
 
 /// An instant or a span that is not set: so the earliest of several is the least of them.
 pub(super) const NEVER: i64 = Timestamp::NEVER.as_micros();

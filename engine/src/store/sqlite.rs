@@ -15,6 +15,7 @@ mod migrate;
 mod presence;
 mod read;
 mod retention;
+mod schedule;
 mod sql;
 
 use std::path::{Path, PathBuf};
@@ -22,14 +23,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coord_core::{Error, Result};
+use sqlx::Transaction;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
 
 use super::batch::{self as batches, retry};
 use super::{
-    Applied, CallerTransaction, Claim, Claimed, Description, Filter, Heartbeat, Hints, Listing,
-    Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply, Retire, Role, Store, Sweep,
+    Applied, CallerTransaction, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
+    Heartbeat, Hints, Listing, Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply,
+    Retire, Role, ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep,
     Swept, Target, Tenant, Term, Write,
 };
 use crate::model::{Namespace, OwnerId, Timestamp, micros};
@@ -133,6 +136,21 @@ fn pool(connections: u32, options: SqliteConnectOptions) -> SqlitePool {
         .connect_lazy_with(options)
 }
 
+/// Begins to write.
+///
+/// SQLite ends a transaction by itself when the disk is full or fails. The driver goes on to count
+/// it, and would begin none on that connection ever after: it is replaced.
+async fn begin(writer: &SqlitePool) -> sqlx::Result<Transaction<'static, sqlx::Sqlite>> {
+    const IMMEDIATE: &str = "BEGIN IMMEDIATE";
+    match writer.begin_with(IMMEDIATE).await {
+        Err(sqlx::Error::InvalidSavePointStatement) => {
+            writer.acquire().await?.close().await?;
+            writer.begin_with(IMMEDIATE).await
+        }
+        begun => begun,
+    }
+}
+
 impl Store for Sqlite {
     fn migrate(&self) -> Reply<'_, ()> {
         Box::pin(retry(|| migrate::migrate(&self.writer)))
@@ -203,6 +221,21 @@ impl Store for Sqlite {
         }))
     }
 
+    fn due_schedules<'a>(&'a self, due: &'a DueSchedules) -> Reply<'a, DuePage> {
+        Box::pin(retry(|| schedule::due(&self.reader, due)))
+    }
+
+    fn describe_schedule<'a>(
+        &'a self,
+        of: &'a ScheduleKey,
+    ) -> Reply<'a, Option<ScheduleDescription>> {
+        Box::pin(retry(|| schedule::describe(&self.reader, of)))
+    }
+
+    fn list_schedules<'a>(&'a self, listing: &'a ScheduleListing) -> Reply<'a, SchedulePage> {
+        Box::pin(retry(|| schedule::list(&self.reader, listing)))
+    }
+
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp> {
         Box::pin(async {
             let proof = self.presence.as_ref().and_then(|it| it.prove());
@@ -248,5 +281,28 @@ impl Store for Sqlite {
             writer: pool(1, writer),
             ..self.clone()
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_transaction_that_sqlite_ended_by_itself_is_not_the_last_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Sqlite::file(folder.path().join("work.db"));
+        let begun = begin(&store.writer).await;
+        let mut transaction = begun.expect("begun");
+        let rollback = sqlx::raw_sql("ROLLBACK");
+        // What SQLite does when the disk is full.
+        rollback.execute(&mut *transaction).await.expect("ended");
+        drop(transaction);
+        let counted = store.writer.begin_with("BEGIN IMMEDIATE").await;
+        assert!(counted.is_err(), "the driver no longer needs this");
+
+        let again = begin(&store.writer).await;
+
+        assert!(again.is_ok(), "{again:?}");
     }
 }

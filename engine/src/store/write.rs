@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::{ScheduleKey, ScheduleWrite};
 use crate::model::{
     Attempt, AttemptId, BuildId, Closed, Due, Marks, Namespace, OwnerId, ParentLink, Priority,
     Queue, Record, RequestId, RunId, TaskId, TaskKind, Timeouts, Timestamp, TypeName, Wait,
@@ -29,6 +30,12 @@ pub enum Write {
     /// Makes the workflow task of a run that is set aside claimable again, with its counters of
     /// attempts and recoveries at zero. Answered `Done`, or `NotFound` if it is not set aside.
     Resume(Target),
+    /// Creates or changes a schedule, and starts what it fires. Answered `Scheduled`, `Stale` or
+    /// `NotFound`.
+    Schedule(Box<ScheduleWrite>),
+    /// Deletes a schedule with the history of its fires. What it has started goes on. Answered
+    /// `Scheduled` with the last revision, or `NotFound`.
+    Unschedule(ScheduleKey),
 }
 
 /// What became of a batch.
@@ -92,8 +99,14 @@ pub enum Outcome {
     },
     /// The fence failed: the task is somebody else's, or nobody's, or gone. Nothing happened.
     Lost,
+    /// The schedule is as written, with this revision.
+    Scheduled {
+        /// The revision.
+        revision: u64,
+    },
     /// The lease holds, but the run has gone on since: its history is longer, messages wait, or
-    /// its workflow task is leased. Nothing happened.
+    /// its workflow task is leased. Or the schedule has another revision than was read. Nothing
+    /// happened.
     Stale,
     /// The run is closed; nothing happened.
     Closed,

@@ -21,6 +21,8 @@ mod pooled;
 mod processes;
 mod reads;
 mod retention;
+mod schedulers;
+mod schedules;
 mod searches;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod server;
@@ -170,6 +172,23 @@ on_every_dialect! {
         a_batch_says_what_it_leaves_to_be_claimed
         hints_are_read_in_their_order_by_all
         old_hints_go
+    }
+    schedules {
+        a_schedule_reads_as_it_was_written
+        a_schedule_is_created_once
+        an_occurrence_fires_once_whoever_decides_it
+        an_occurrence_that_has_fired_starts_nothing_more
+        a_schedule_is_due_at_its_instant
+        due_schedules_go_on_where_their_page_ended
+        a_list_of_schedules_goes_on_where_its_page_ended
+        an_open_workflow_is_known_to_its_schedule
+        what_a_schedule_ends_ends_with_its_write_or_not_at_all
+        the_latest_fires_are_kept
+        a_deleted_schedule_leaves_nothing
+        a_schedule_that_does_not_read_stops_no_other
+    }
+    schedulers {
+        every_occurrence_fires_once_though_schedulers_die
     }
     processes {
         many_processes_migrate_at_once

@@ -10,8 +10,8 @@ use coord_tests::wait::eventually;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Alone, SOON, Stage, connect, gets, logged, message, name, news, next, publish, publish_all,
-    received,
+    Alone, Faults, SOON, Stage, connect, gets, logged, message, name, news, next, publish,
+    publish_all, received,
 };
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use coord_tests::need;
 use coord_tests::recorder::recorder;
 
-use super::{Alone, SOON, Stage, gap, gets, lost, message, news, publish, publish_all};
+use super::{Alone, Faults, SOON, Stage, gap, gets, lost, message, news, publish, publish_all};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_restarts_without_its_data_leaves_a_gap_of_unknown_size() {

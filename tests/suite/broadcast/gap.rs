@@ -11,8 +11,8 @@ use coord_tests::wait::eventually;
 use tokio::time::Instant;
 
 use super::{
-    Alone, PING_INTERVAL, SOON, Stage, connect, gap, gets, lost, message, name, news, publish,
-    publish_all,
+    Alone, Faults, PING_INTERVAL, SOON, Stage, connect, gap, gets, lost, message, name, news,
+    publish, publish_all,
 };
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use coord_tests::need;
 use coord_tests::recorder::recorder;
 
 use super::{
-    Alone, SOON, Stage, gap, gets, logged, message, name, news, next, publish, publish_all,
+    Alone, Faults, SOON, Stage, gap, gets, logged, message, name, news, next, publish, publish_all,
     received,
 };
 

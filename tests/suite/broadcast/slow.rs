@@ -4,7 +4,7 @@ use coord_broadcast::Received;
 use coord_tests::need;
 use coord_tests::recorder::recorder;
 
-use super::{Alone, SOON, Stage, gets, news, next, publish, publish_all};
+use super::{Alone, Faults, SOON, Stage, gets, news, next, publish, publish_all};
 
 /// Many times the buffer of a subscriber.
 const SENT: u64 = 1000;

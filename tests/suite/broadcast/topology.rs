@@ -8,10 +8,11 @@ use coord_tests::need;
 use coord_tests::need::unique;
 use coord_tests::recorder::recorder;
 use coord_tests::servers::{Cluster, Sentinel, since};
+use coord_tests::stage;
 use coord_tests::wait::eventually;
 
 use super::{
-    SOON, broadcast, config, connected, gap, gets, key, logged, message, name, news, next, publish,
+    SOON, broadcast, config, gap, gets, key, logged, message, name, news, next, publish,
     publish_all,
 };
 
@@ -60,7 +61,7 @@ async fn when_its_slot_moves_amid_the_traffic_a_subscriber_accounts_for_every_me
     let mine = broadcast(&cluster.url(), &prefix).await;
     // A busy machine may take seconds to move a slot with a long log, and a call waits for that.
     let patient = config(&cluster.url(), &prefix).deadline(SOON);
-    let theirs = Broadcast::new(&connected(patient).await);
+    let theirs = Broadcast::new(&stage::connect(patient).await);
     let mut plain = mine.subscribe(&news()).await.unwrap();
     let recorded = Topic::<u64>::new(name("recorded")).replay(100_000.try_into().unwrap());
     let mut replayed = mine.subscribe(&recorded).await.unwrap();

@@ -6,7 +6,9 @@ use coord_tests::need;
 use coord_tests::recorder::recorder;
 use tokio::time::Instant;
 
-use super::{Alone, DEADLINE, Loads, PLACEHOLDER, SOON, Stage, life, name, near, options, text};
+use super::{
+    Alone, DEADLINE, Faults, Loads, PLACEHOLDER, SOON, Stage, life, name, near, options, text,
+};
 
 fn every_kind() -> [CacheOptions; 3] {
     [options(), options().stale(life(60_000)), near()]

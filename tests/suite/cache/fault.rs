@@ -8,7 +8,7 @@ use coord_tests::recorder::recorder;
 use coord_tests::wait::eventually;
 use tokio::time::Instant;
 
-use super::{Alone, DEADLINE, Loads, SOON, life, name, options, text};
+use super::{Alone, DEADLINE, Faults, Loads, SOON, life, name, options, text};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_redis_is_away_values_are_loaded_without_it_once_a_key_and_soon_at_once() {

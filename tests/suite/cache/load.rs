@@ -11,7 +11,7 @@ use coord_tests::recorder::recorder;
 use coord_tests::wait::eventually;
 use tokio::time::Instant;
 
-use super::{Alone, Loads, SOON, Stage, name, options, text};
+use super::{Alone, Faults, Loads, SOON, Stage, name, options, text};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_who_miss_together_load_once_and_get_the_same_value() {

@@ -9,7 +9,7 @@ use coord_tests::recorder::recorder;
 use coord_tests::servers::RedisServer;
 use coord_tests::wait::eventually;
 
-use super::{Alone, Loads, SOON, Stage, connect, life, name, near, options, text, users};
+use super::{Alone, Faults, Loads, SOON, Stage, connect, life, name, near, options, text, users};
 
 /// Waits until the value is served from the process.
 async fn is_near(cache: &Cache<String>, entry: &str) {

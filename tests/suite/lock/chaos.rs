@@ -11,7 +11,7 @@ use coord_tests::wait::eventually;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::{Alone, SOON, job, ttl_ms};
+use super::{Alone, Faults, SOON, job, ttl_ms};
 
 /// How long things break.
 const CHAOS: Duration = Duration::from_secs(8);

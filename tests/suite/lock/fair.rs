@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::{Alone, SOON, Stage, is_held, job, ordered, take, ttl_ms};
+use super::{Alone, Faults, SOON, Stage, is_held, job, ordered, take, ttl_ms};
 
 fn fifo() -> LockOptions {
     ordered(Order::Fifo)

@@ -11,7 +11,7 @@ use coord_tests::recorder::recorder;
 use coord_tests::wait::eventually;
 use tokio::time::Instant;
 
-use super::{Alone, DEADLINE, ORDERS, SOON, config, is_held, job, ordered, take, ttl_ms};
+use super::{Alone, DEADLINE, Faults, ORDERS, SOON, config, is_held, job, ordered, take, ttl_ms};
 
 /// A word that only the requests of this owner to take a lock contain.
 const MARK: &str = "who-asks-here";

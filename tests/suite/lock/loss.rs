@@ -9,7 +9,7 @@ use coord_tests::recorder::recorder;
 use coord_tests::wait::eventually;
 use tokio::time::Instant;
 
-use super::{Alone, ORDERS, SOON, Stage, job, ordered, take, ttl_ms};
+use super::{Alone, Faults, ORDERS, SOON, Stage, job, ordered, take, ttl_ms};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_cannot_be_renewed_is_lost_before_the_server_gives_it_away() {

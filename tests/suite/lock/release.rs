@@ -8,7 +8,7 @@ use coord_tests::need;
 use coord_tests::recorder::recorder;
 use coord_tests::wait::eventually;
 
-use super::{Alone, DEADLINE, ORDERS, SOON, Stage, connect, job, ordered, take};
+use super::{Alone, DEADLINE, Faults, ORDERS, SOON, Stage, connect, job, ordered, take};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_never_frees_the_lock_of_a_successor() {

@@ -10,7 +10,7 @@ use coord_tests::need;
 use http::{Request, Response, StatusCode};
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 
-use super::{Alone, DAY, Stage, gcra, name, quota, subject};
+use super::{Alone, DAY, Faults, Stage, gcra, name, quota, subject};
 
 /// Asks a service behind `limiter` in the name of `client`, if it has one.
 async fn get(limiter: &Limiter, client: Option<&str>) -> Response<String> {

@@ -9,7 +9,9 @@ use coord_tests::recorder::recorder;
 use coord_tests::wait::eventually;
 use tokio::time::Instant;
 
-use super::{Alone, DAY, DEADLINE, SOON, each_algorithm, gcra, limiter, retry_after, subject};
+use super::{
+    Alone, DAY, DEADLINE, Faults, SOON, each_algorithm, gcra, limiter, retry_after, subject,
+};
 
 /// Calls that would take minutes if each waited for its deadline.
 const MANY: u32 = 200;

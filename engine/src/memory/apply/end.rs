@@ -48,7 +48,7 @@ impl Tables {
         }
     }
 
-    pub(super) fn terminate(&mut self, terminate: &Terminate) -> Outcome {
+    pub(in super::super) fn terminate(&mut self, terminate: &Terminate) -> Outcome {
         let Some(run) = self.find(&terminate.target) else {
             return Outcome::NotFound;
         };

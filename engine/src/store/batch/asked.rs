@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::super::rows::{InstanceRow, KinRow, RunRow};
-use super::super::{Fence, Start, Target, Terminate, Then, Turn, Write};
+use super::super::{
+    Fence, ScheduleKey, ScheduleWrite, Start, Target, Terminate, Then, Turn, Write,
+};
 
 type Instance = (String, String);
 
@@ -18,6 +20,7 @@ pub(super) struct Asked {
     tasks: BTreeSet<String>,
     closing: BTreeSet<String>,
     closing_currents: BTreeSet<Instance>,
+    schedules: BTreeSet<(String, String)>,
 }
 
 impl Asked {
@@ -36,6 +39,11 @@ impl Asked {
                 Write::PutBack(put_back) => asked.task(put_back.held.task.as_str()),
                 Write::Terminate(terminate) => asked.terminate(terminate),
                 Write::Resume(target) => asked.target(target),
+                Write::Schedule(schedule) => asked.schedule(schedule),
+                Write::Unschedule(ScheduleKey { namespace, id }) => {
+                    let key = (namespace.to_string(), id.to_string());
+                    asked.schedules.insert(key);
+                }
             }
         }
         asked
@@ -82,6 +90,21 @@ impl Asked {
         }
     }
 
+    fn schedule(&mut self, schedule: &ScheduleWrite) {
+        let record = &schedule.record;
+        let key = (record.namespace.to_string(), record.id.to_string());
+        self.schedules.insert(key);
+        for cancel in &schedule.cancels {
+            self.target(&cancel.target);
+        }
+        for terminate in &schedule.terminates {
+            self.terminate(terminate);
+        }
+        for fire in &schedule.fires {
+            self.start(&fire.start);
+        }
+    }
+
     fn target(&mut self, target: &Target) {
         match target {
             Target::Run(run) => self.run(run.as_str()),
@@ -108,6 +131,11 @@ impl Asked {
             has_run: false,
         });
         rows.collect()
+    }
+
+    /// The schedules to lock.
+    pub(super) fn schedules(&self) -> Vec<(String, String)> {
+        self.schedules.iter().cloned().collect()
     }
 
     pub(super) fn names_current_runs(&self) -> bool {

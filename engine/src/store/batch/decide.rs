@@ -33,6 +33,8 @@ impl State {
             Write::PutBack(put_back) => self.put_back(put_back),
             Write::Terminate(terminate) => self.terminate(terminate),
             Write::Resume(target) => self.resume(target),
+            Write::Schedule(schedule) => self.schedule(schedule),
+            Write::Unschedule(key) => Ok(self.unschedule(key)),
         }
     }
 
@@ -47,7 +49,7 @@ impl State {
         due.resolve(Timestamp::from_micros(self.now)).as_micros()
     }
 
-    fn start(&mut self, start: &Start) -> Result<Outcome> {
+    pub(super) fn start(&mut self, start: &Start) -> Result<Outcome> {
         let instance = (start.namespace.to_string(), start.workflow.to_string());
         let is_ours =
             |row: &RunRow| (&row.namespace, &row.workflow_id) == (&instance.0, &instance.1);
@@ -114,7 +116,7 @@ impl State {
         Ok(())
     }
 
-    fn deliver(&mut self, deliver: &Deliver) -> Result<Outcome> {
+    pub(super) fn deliver(&mut self, deliver: &Deliver) -> Result<Outcome> {
         let request = deliver.request.as_ref().map(|(kind, id)| (*kind, id));
         let run = match self.reach(&deliver.target, request)? {
             Reached::Open(run) => run,
@@ -377,7 +379,7 @@ impl State {
         self.done(&run)
     }
 
-    fn terminate(&mut self, terminate: &Terminate) -> Result<Outcome> {
+    pub(super) fn terminate(&mut self, terminate: &Terminate) -> Result<Outcome> {
         let request = terminate.request.as_ref();
         let request = request.map(|id| (CommandKind::Terminate, id));
         let run = match self.reach(&terminate.target, request)? {

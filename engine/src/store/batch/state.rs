@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::super::rows::{CommandRow, InstanceRow, RecordRow, RunRow, TaskRow, TipRow, signed};
+use super::super::rows::{
+    CommandRow, InstanceRow, RecordRow, RevisionRow, RunRow, TaskRow, TipRow, signed,
+};
 use super::super::{CommandKind, Fence, Held, Holder, Start, Target, Write};
 use super::Changes;
 use crate::model::{Record, RequestId, RunStatus, TaskKind, TaskStatus};
@@ -21,6 +23,8 @@ pub(super) struct State {
     gone_tasks: BTreeSet<String>,
     tips: HashMap<String, TipRow>,
     commands: Vec<CommandRow>,
+    /// The revision of each schedule.
+    pub(super) revisions: HashMap<(String, String), i64>,
     pub(super) changes: Changes,
 }
 
@@ -53,8 +57,15 @@ impl State {
             gone_tasks: BTreeSet::new(),
             tips: HashMap::new(),
             commands: Vec::new(),
+            revisions: HashMap::new(),
             changes: Changes::default(),
         }
+    }
+
+    pub(super) fn add_revisions(&mut self, revisions: Vec<RevisionRow>) {
+        let revisions = revisions.into_iter();
+        self.revisions
+            .extend(revisions.map(|row| ((row.namespace, row.schedule_id), row.revision)));
     }
 
     /// The runs of which it must be known how far they are, without a lock on them.
@@ -71,8 +82,21 @@ impl State {
                 Write::Terminate(terminate) => self.find(&terminate.target),
                 _ => None,
             })
+            .chain(
+                writes
+                    .iter()
+                    .flat_map(|write| self.ended_by_schedule(write)),
+            )
             .collect();
         wanted.into_iter().collect()
+    }
+
+    fn ended_by_schedule(&self, write: &Write) -> Vec<String> {
+        let Write::Schedule(schedule) = write else {
+            return Vec::new();
+        };
+        let ended = schedule.terminates.iter();
+        ended.filter_map(|it| self.find(&it.target)).collect()
     }
 
     pub(super) fn add_tips(&mut self, tips: Vec<TipRow>) {

@@ -6,9 +6,9 @@ use sqlx::FromRow;
 use sqlx::mysql::{MySqlPool, MySqlRow};
 
 use super::super::batch::{Changes, Tables};
-use super::super::rows::{CommandRow, InstanceRow, KinRow, RunRow, TaskRow, TipRow};
+use super::super::rows::{CommandRow, InstanceRow, KinRow, RevisionRow, RunRow, TaskRow, TipRow};
 use super::error::{at, at_commit};
-use super::sql;
+use super::{schedule, sql};
 
 pub(super) const WHAT: &str = "applying writes";
 
@@ -51,6 +51,10 @@ impl Transaction<'_> {
 }
 
 impl Tables for Transaction<'_> {
+    async fn lock_schedules(&mut self, schedules: &[(String, String)]) -> Result<Vec<RevisionRow>> {
+        schedule::lock(self, schedules).await
+    }
+
     async fn name_instances(&mut self, instances: &[InstanceRow]) -> Result<()> {
         self.put(sql::NAME_INSTANCES, instances).await
     }
@@ -110,7 +114,8 @@ impl Tables for Transaction<'_> {
         self.put(sql::ADD_ATTRIBUTES, &changes.attribute_rows())
             .await?;
         self.put(sql::PUT_MEMOS, &changes.memo_rows()).await?;
-        self.put(sql::ADD_COMMANDS, &changes.commands).await
+        self.put(sql::ADD_COMMANDS, &changes.commands).await?;
+        schedule::write(self, changes).await
     }
 
     async fn commit(self) -> Result<()> {

@@ -148,7 +148,10 @@ pub(super) async fn count(pool: &MySqlPool, filter: &Filter) -> Result<u64> {
 }
 
 /// A connection whose next transaction sees one snapshot.
-async fn snapshot(pool: &MySqlPool, what: &'static str) -> Result<PoolConnection<MySql>> {
+pub(super) async fn snapshot(
+    pool: &MySqlPool,
+    what: &'static str,
+) -> Result<PoolConnection<MySql>> {
     let mut connection = pool.acquire().await.map_err(at(what))?;
     let set = sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
     let set = set.execute(&mut *connection).await;

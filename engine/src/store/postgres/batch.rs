@@ -6,9 +6,11 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 
 use super::super::batch::{Changes, Tables};
-use super::super::rows::{CommandRow, InstanceRow, KinRow, RecordRow, RunRow, TaskRow, TipRow};
+use super::super::rows::{
+    CommandRow, InstanceRow, KinRow, RecordRow, RevisionRow, RunRow, TaskRow, TipRow,
+};
 use super::error::{at, at_commit};
-use super::{Transaction, sql};
+use super::{Transaction, schedule, sql};
 
 pub(super) const WHAT: &str = "applying writes";
 
@@ -18,6 +20,7 @@ macro_rules! bind {
         $query $(.bind($rows.iter().map(|row| &row.$column).collect::<Vec<_>>()))+
     };
 }
+pub(super) use bind;
 
 impl Transaction<'_> {
     async fn read<T>(&mut self, sql: &'static str, ids: &[String]) -> Result<Vec<T>>
@@ -29,7 +32,7 @@ impl Transaction<'_> {
     }
 
     /// Writes `rows`, if there are any.
-    async fn put<'q, T>(
+    pub(super) async fn put<'q, T>(
         &mut self,
         sql: &'static str,
         rows: &'q [T],
@@ -43,9 +46,13 @@ impl Transaction<'_> {
     }
 }
 
-type PgQuery<'q> = Query<'q, sqlx::Postgres, PgArguments>;
+pub(super) type PgQuery<'q> = Query<'q, sqlx::Postgres, PgArguments>;
 
 impl Tables for Transaction<'_> {
+    async fn lock_schedules(&mut self, schedules: &[(String, String)]) -> Result<Vec<RevisionRow>> {
+        schedule::lock(self, schedules).await
+    }
+
     async fn name_instances(&mut self, instances: &[InstanceRow]) -> Result<()> {
         self.put(sql::NAME_INSTANCES, instances, instances_of).await
     }
@@ -146,7 +153,8 @@ impl Tables for Transaction<'_> {
             &changes.commands,
             |query, rows| bind!(query, rows; namespace workflow_id kind request_id run_id),
         )
-        .await
+        .await?;
+        schedule::write(self, changes).await
     }
 
     async fn commit(self) -> Result<()> {

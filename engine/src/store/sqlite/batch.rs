@@ -6,9 +6,9 @@ use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
 use sqlx::{Connection, FromRow, Sqlite};
 
 use super::super::batch::{Changes, Tables};
-use super::super::rows::{CommandRow, InstanceRow, KinRow, RunRow, TaskRow, TipRow};
+use super::super::rows::{CommandRow, InstanceRow, KinRow, RevisionRow, RunRow, TaskRow, TipRow};
 use super::error::{at, at_commit};
-use super::sql;
+use super::{schedule, sql};
 
 const WHAT: &str = "applying writes";
 
@@ -20,7 +20,7 @@ const LOCK: &str = "UPDATE engine_roles SET term = term WHERE false";
 
 impl<'c> Transaction<'c> {
     pub(super) async fn begin(pool: &SqlitePool) -> Result<Transaction<'static>> {
-        let begun = pool.begin_with("BEGIN IMMEDIATE").await;
+        let begun = super::begin(pool).await;
         begun.map(Transaction).map_err(at(WHAT))
     }
 
@@ -32,7 +32,7 @@ impl<'c> Transaction<'c> {
         Ok(Self(inner))
     }
 
-    async fn read<T>(
+    pub(super) async fn read<T>(
         &mut self,
         sql: &'static str,
         rows: &(impl Serialize + ?Sized),
@@ -45,7 +45,7 @@ impl<'c> Transaction<'c> {
     }
 
     /// Writes `rows`, if there are any.
-    async fn put<T: Serialize>(&mut self, sql: &'static str, rows: &[T]) -> Result<()> {
+    pub(super) async fn put<T: Serialize>(&mut self, sql: &'static str, rows: &[T]) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
@@ -55,6 +55,10 @@ impl<'c> Transaction<'c> {
 }
 
 impl Tables for Transaction<'_> {
+    async fn lock_schedules(&mut self, schedules: &[(String, String)]) -> Result<Vec<RevisionRow>> {
+        schedule::lock(self, schedules).await
+    }
+
     async fn name_instances(&mut self, instances: &[InstanceRow]) -> Result<()> {
         self.put(sql::NAME_INSTANCES, instances).await
     }
@@ -109,7 +113,8 @@ impl Tables for Transaction<'_> {
         self.put(sql::ADD_ATTRIBUTES, &changes.attribute_rows())
             .await?;
         self.put(sql::PUT_MEMOS, &changes.memo_rows()).await?;
-        self.put(sql::ADD_COMMANDS, &changes.commands).await
+        self.put(sql::ADD_COMMANDS, &changes.commands).await?;
+        schedule::write(self, changes).await
     }
 
     async fn commit(self) -> Result<()> {

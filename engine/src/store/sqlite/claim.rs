@@ -165,7 +165,7 @@ pub(super) async fn claim(store: &Sqlite, claim: &Claim) -> Result<Claimed> {
         return nothing(&mut reader, claim).await;
     }
     drop(reader);
-    let begun = store.writer.begin_with("BEGIN IMMEDIATE").await;
+    let begun = super::begin(&store.writer).await;
     let mut transaction = begun.map_err(at(WHAT))?;
     let candidates = candidates(&mut transaction, claim).await?;
     let now: i64 = now(&mut transaction).await?;
@@ -226,7 +226,7 @@ async fn scheduled(connection: &mut SqliteConnection, places: &[Place]) -> Resul
 
 pub(super) async fn renew(pool: &SqlitePool, renewal: &Renewal) -> Result<Renewed> {
     const WHAT: &str = "renewing leases";
-    let begun = pool.begin_with("BEGIN IMMEDIATE").await;
+    let begun = super::begin(pool).await;
     let mut transaction = begun.map_err(at(WHAT))?;
     let now = now(&mut transaction).await?;
     let rows: Vec<RenewedRow> = sqlx::query_as(RENEW)
@@ -258,7 +258,7 @@ pub(super) async fn overdue(pool: &SqlitePool, limit: u32) -> Result<Vec<Overdue
 
 pub(super) async fn sweep(pool: &SqlitePool, sweep: &Sweep) -> Result<Swept> {
     const WHAT: &str = "taking tasks back";
-    let begun = pool.begin_with("BEGIN IMMEDIATE").await;
+    let begun = super::begin(pool).await;
     let mut transaction = begun.map_err(at(WHAT))?;
     let now = now(&mut transaction).await?;
     let rows: Vec<SweptRow> = sqlx::query_as(SWEEP)

@@ -72,7 +72,7 @@ pub(super) async fn register(
 ) -> Result<Timestamp> {
     const WHAT: &str = "registering a process";
     let who = &registration.incarnation;
-    let begun = pool.begin_with("BEGIN IMMEDIATE").await;
+    let begun = super::begin(pool).await;
     let mut transaction = begun.map_err(at(WHAT))?;
     if alone {
         let others = sqlx::query(BURY_OTHERS).bind(who.id.as_str());

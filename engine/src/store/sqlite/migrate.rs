@@ -7,8 +7,9 @@ use super::error::{at, at_commit};
 
 /// Every step of the schema, from the first on. A step that was released is never changed; each
 /// leaves a schema on which the version before still works.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     include_str!("../../../migrations/sqlite/0001_engine.sql"),
+    include_str!("../../../migrations/sqlite/0002_schedules.sql"),
     include_str!("../../../migrations/sqlite/0003_attributes.sql"),
     include_str!("../../../migrations/sqlite/0004_wake.sql"),
     include_str!("../../../migrations/sqlite/0005_retention.sql"),
@@ -25,7 +26,7 @@ const APPLIED: &str = concat!(
 
 pub(super) async fn migrate(pool: &SqlitePool) -> Result<()> {
     const WHAT: &str = "migrating the schema";
-    let begun = pool.begin_with("BEGIN IMMEDIATE").await;
+    let begun = super::begin(pool).await;
     let mut transaction = begun.map_err(at(WHAT))?;
     let table = sqlx::query(TABLE).execute(&mut *transaction).await;
     table.map_err(at(WHAT))?;

@@ -57,7 +57,7 @@ const KEEP: &str = "
 pub(super) async fn retire(pool: &SqlitePool, retire: &Retire) -> Result<u64> {
     const WHAT: &str = "removing closed runs";
     let namespace = retire.namespace.as_str();
-    let begun = pool.begin_with("BEGIN IMMEDIATE").await;
+    let begun = super::begin(pool).await;
     let mut transaction = begun.map_err(at(WHAT))?;
     let due = sqlx::query_as(DUE)
         .bind(namespace)

@@ -66,6 +66,7 @@ impl Draft {
                 on_close: child.on_close,
             }),
             continued_from: None,
+            occurrence: None,
             execution_deadline_at: parent.execution_deadline_at,
             memo: serde_json::Map::new(),
             attributes: Attributes::new(),
