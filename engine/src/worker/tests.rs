@@ -1,6 +1,7 @@
 //! A worker and a client on the store in memory.
 
 mod activities;
+mod chains;
 mod faults;
 mod limits;
 mod programs;
