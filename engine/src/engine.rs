@@ -17,10 +17,10 @@ use crate::model::{Ids, Namespace, OwnerId, Queue, Record, RunId, Timestamp};
 use crate::retention;
 use crate::schedule;
 use crate::signals::SIGNALS;
-use crate::store::{CallerTransaction, Outcome, Ready, Store, Write};
+use crate::store::{CallerTransaction, Outcome, Ready, Start, Store, Write};
 use crate::values::{Codec, Values};
 use crate::wake::{self, Backend, Channel, Health, Wake};
-use crate::worker::{Shop, WorkerBuilder};
+use crate::worker::{Eager, Shop, WorkerBuilder};
 
 /// How often a write whose answer was lost is sent again: through a failover of some seconds, and no
 /// longer than a caller waits for a call.
@@ -282,6 +282,12 @@ impl Core {
             .iter()
             .filter_map(Weak::upgrade)
             .collect()
+    }
+
+    /// Leases the run of `start` to a worker of this process that has room for it.
+    pub(crate) fn lease_start(&self, start: &mut Start) -> Option<Eager> {
+        let workers = self.workers();
+        workers.iter().find_map(|worker| worker.lease_start(start))
     }
 
     /// What the database's clock shows. Asks it only when it has not answered anything yet.

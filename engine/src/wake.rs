@@ -180,7 +180,19 @@ impl Wake {
 
     /// The end of `run`, if it comes in this process.
     pub(crate) fn end_of(&self, run: &RunId) -> tokio::sync::oneshot::Receiver<Closed> {
-        self.ends.end_of(run)
+        let end = self.ends.expect(run);
+        self.ends.look_for(run);
+        end
+    }
+
+    /// As [`end_of`](Self::end_of), but nobody looks for it before [`look_for`](Self::look_for).
+    pub(crate) fn expect_end_of(&self, run: &RunId) -> tokio::sync::oneshot::Receiver<Closed> {
+        self.ends.expect(run)
+    }
+
+    /// Somebody waits for the end of `run` that was expected.
+    pub(crate) fn look_for(&self, run: &RunId) {
+        self.ends.look_for(run);
     }
 
     /// The runs whose end somebody waits for.

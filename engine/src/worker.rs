@@ -6,6 +6,7 @@ mod leases;
 mod live;
 mod poll;
 mod registry;
+mod start;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -28,6 +29,7 @@ use leases::Leases;
 use registry::Registry;
 
 pub use attempt::Attempt;
+pub(crate) use start::Eager;
 
 /// How long a task is leased. A worker renews at a third of it, so two renewals may fail.
 const LEASE: Duration = Duration::from_mins(1);

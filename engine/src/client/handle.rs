@@ -1,6 +1,7 @@
 //! A workflow that was started.
 
 use std::marker::PhantomData;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use coord_core::{Error, Result};
@@ -11,6 +12,7 @@ use tokio::time::Instant;
 
 use super::Client;
 use super::command::{Command, CommandCall, reached};
+use crate::committer::locked;
 use crate::flow::{Query, Signal};
 use crate::model::{Closed, Event, Failure, Payload, Record, RequestId, RunId, WorkflowId};
 use crate::store::{CommandKind, Deliver, Description, Load, Target, Write};
@@ -24,6 +26,8 @@ pub struct Handle<O> {
     pub(super) client: Client,
     id: WorkflowId,
     run: Option<RunId>,
+    /// The end of `run`, told by the worker of this process that has begun it.
+    end: Mutex<Option<oneshot::Receiver<Closed>>>,
     output: PhantomData<fn() -> O>,
 }
 
@@ -33,6 +37,7 @@ impl<O> Handle<O> {
             client,
             id,
             run: None,
+            end: Mutex::new(None),
             output: PhantomData,
         }
     }
@@ -42,8 +47,14 @@ impl<O> Handle<O> {
             client,
             id,
             run: Some(run),
+            end: Mutex::new(None),
             output: PhantomData,
         }
+    }
+
+    /// Its run ends with `end`, if it does so in this process.
+    pub(super) fn expect(&mut self, end: oneshot::Receiver<Closed>) {
+        self.end = Mutex::new(Some(end));
     }
 
     /// The id by which it was started.
@@ -229,6 +240,16 @@ impl<O: DeserializeOwned> Handle<O> {
     /// Safe.
     pub async fn result(&self, wait: Duration) -> Result<Option<Result<O, Failure>>> {
         let until = Instant::now() + wait;
+        let expected = locked(&self.end).take();
+        if let (Some(end), Some(run)) = (expected, &self.run) {
+            self.client.core.wake.look_for(run);
+            let Ok(closed) = tokio::time::timeout_at(until, end).await else {
+                return Ok(None);
+            };
+            if let Some(result) = closed.ok().and_then(result) {
+                return read(result).map(Some);
+            }
+        }
         let mut known = self.run.clone();
         loop {
             // Before the look, so that an end that comes during it is not missed.

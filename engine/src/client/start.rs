@@ -143,10 +143,19 @@ impl<O> StartCall<O> {
     }
 
     async fn send(self) -> Result<Started<O>> {
-        let core = &self.client.core;
-        let write = Write::Start(Box::new(self.start(core.now().await?)?));
-        let outcome = core.commit_known(write).await?;
-        self.started(outcome)
+        let core = Arc::clone(&self.client.core);
+        let mut start = self.start(core.now().await?)?;
+        let Some(eager) = core.lease_start(&mut start) else {
+            let outcome = core.commit_known(Write::Start(Box::new(start))).await?;
+            return self.started(outcome);
+        };
+        // Before the commit, so that no end is missed and nobody has to look for it.
+        let end = core.wake.expect_end_of(&start.run);
+        let mut started = self.started(eager.commit().await?)?;
+        if started.handle.run() == Some(&start.run) {
+            started.handle.expect(end);
+        }
+        Ok(started)
     }
 
     /// The run that is asked for.

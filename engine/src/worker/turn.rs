@@ -25,15 +25,27 @@ impl Shop {
     /// Takes the turn that was claimed by the request sent at `sent`.
     pub(super) async fn turn(self: Arc<Self>, claimed: ClaimedTask, sent: Instant) {
         let task = claimed.task;
+        let held = (task.id.clone(), task.epoch, task.attempt);
+        self.turn_of(&task.run, held, sent, self.live(&task)).await;
+    }
+
+    /// Takes a turn of `run` under its workflow task, given with its epoch and its attempt.
+    pub(super) async fn turn_of(
+        self: &Arc<Self>,
+        run: &RunId,
+        (task, epoch, attempt): (TaskId, u64, u32),
+        sent: Instant,
+        live: impl Future<Output = Result<Box<Live>, Trouble>>,
+    ) {
         let owner = self.core.owner();
-        let lease = (sent, self.lease);
-        let lease = self.leases.hold((&task.id, task.epoch), &owner, lease);
-        let ended = match self.live(&task).await {
+        let until = (sent, self.lease);
+        let lease = self.leases.hold((&task, epoch), &owner, until);
+        let ended = match live.await {
             Ok(live) => self.go_on(live, &lease).await,
             Err(trouble) => Err(trouble),
         };
         if let Err(trouble) = ended {
-            self.give_up(&task.run, task.attempt, &lease, trouble).await;
+            self.give_up(run, attempt, &lease, trouble).await;
         }
         Signal::Turn {
             elapsed_ms: sent.elapsed(),
@@ -87,11 +99,6 @@ impl Shop {
 
     fn replay(&self, loaded: &LoadedRun, events: &[Event]) -> Result<Box<Live>, Trouble> {
         let run = &loaded.run;
-        let unknown = || Error::invalid(format!("this worker does not know {}", run.name));
-        let function = self
-            .registry
-            .workflow_named(&run.name)
-            .ok_or_else(unknown)?;
         let identity = Identity {
             namespace: run.namespace.clone(),
             workflow: run.workflow.clone(),
@@ -101,6 +108,19 @@ impl Shop {
             .inbox
             .first()
             .map_or(run.inbox_seq, |first| first.seq - 1);
+        self.follow(identity, &run.name, events, drained)
+    }
+
+    /// Takes the code of `name` along `events`, with the messages up to `drained` taken.
+    pub(super) fn follow(
+        &self,
+        identity: Identity,
+        name: &TypeName,
+        events: &[Event],
+        drained: u64,
+    ) -> Result<Box<Live>, Trouble> {
+        let unknown = || Error::invalid(format!("this worker does not know {name}"));
+        let function = self.registry.workflow_named(name).ok_or_else(unknown)?;
         let means = (Arc::clone(&self.core.ids), Arc::clone(&self.core.values));
         let at = (drained, self.core.clock.now());
         Live::replay(identity, means, events, &**function, at).map(Box::new)
