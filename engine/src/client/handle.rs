@@ -242,12 +242,18 @@ impl<O: DeserializeOwned> Handle<O> {
         let until = Instant::now() + wait;
         let expected = locked(&self.end).take();
         if let (Some(end), Some(run)) = (expected, &self.run) {
-            self.client.core.wake.look_for(run);
-            let Ok(closed) = tokio::time::timeout_at(until, end).await else {
-                return Ok(None);
-            };
-            if let Some(result) = closed.ok().and_then(result) {
-                return read(result).map(Some);
+            let wake = &self.client.core.wake;
+            wake.look_for(run);
+            let snapshot = wake.snapshot(&[Channel::run(run)]);
+            tokio::select! {
+                biased;
+                closed = end => if let Some(result) = closed.ok().and_then(result) {
+                    return self.read(result).map(Some);
+                },
+                // Another process has gone on with it.
+                is_hint = snapshot.wait(until) => if !is_hint {
+                    return Ok(None);
+                },
             }
         }
         let mut known = self.run.clone();

@@ -6,6 +6,7 @@ mod faults;
 mod limits;
 mod programs;
 mod runs;
+mod starts;
 mod steps;
 
 use std::sync::Arc;
