@@ -270,3 +270,31 @@ mod broken {
 async fn a_process_of_another_test() {
     processes::child().await;
 }
+
+/// A service may end its runtime before it lets go of its store.
+#[cfg(feature = "postgres")]
+#[test]
+fn a_store_may_outlive_its_runtime() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let stage = runtime.block_on(async {
+        let stage = Stage::new(Database::postgres().await?).await;
+        stage.start("w").await;
+        Some(stage)
+    });
+    // Without a server there is nothing to see.
+    let Some(Stage {
+        store,
+        other,
+        database,
+        ..
+    }) = stage
+    else {
+        return;
+    };
+    let cleaner = tokio::runtime::Runtime::new().expect("a runtime");
+
+    drop(runtime);
+    drop((store, other));
+
+    cleaner.block_on(async { drop(database) });
+}

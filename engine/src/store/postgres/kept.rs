@@ -46,3 +46,12 @@ impl Kept {
         }
     }
 }
+
+impl Drop for Kept {
+    /// The pool takes a connection back in a task, and there may be no runtime any more.
+    fn drop(&mut self) {
+        for (connection, _) in locked(&self.0).drain(..) {
+            drop(connection.leak());
+        }
+    }
+}
