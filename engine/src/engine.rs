@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::aside::Aside;
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::committer::{Committer, Patience, locked, unanswered};
@@ -43,6 +44,8 @@ pub(crate) struct Core {
     _watch: Mutex<JoinSet<()>>,
     committer: Committer,
     fleet: Fleet,
+    /// Where leases are renewed.
+    pub(crate) aside: Aside,
     /// The workers of this process, for questions.
     workers: Mutex<Vec<Weak<Shop>>>,
 }
@@ -86,7 +89,8 @@ impl Engine {
         store.migrate().await?;
         let values = Arc::new(Values::new(builder.codec, builder.limits));
         let (ids, clock) = (Arc::new(Ids::random()), Arc::new(Clock::default()));
-        let fleet = Fleet::join(Arc::clone(&store), Arc::clone(&ids)).await?;
+        let aside = Aside::start(&store)?;
+        let fleet = Fleet::join(Arc::clone(&store), &aside, Arc::clone(&ids)).await?;
         let wake = Arc::new(Wake::new(builder.wake));
         let committer = Committer::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&wake));
         let mut watching = JoinSet::new();
@@ -103,6 +107,7 @@ impl Engine {
                 _watch: Mutex::new(watching),
                 committer,
                 fleet,
+                aside,
                 workers: Mutex::default(),
             }
         });

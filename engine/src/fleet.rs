@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::aside::Aside;
 use crate::model::{Ids, OwnerId};
 use crate::signals::Signal;
 use crate::store::{Heartbeat, Incarnation, Registration, Store};
@@ -30,14 +31,21 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Registers this process, and goes on to show that it lives.
-    pub(crate) async fn join(store: Arc<dyn Store>, ids: Arc<Ids>) -> Result<Self> {
-        let member = Member { store, ids };
-        let id = member.ids.owner();
+    /// Registers this process, and goes on `aside` to show that it lives.
+    pub(crate) async fn join(store: Arc<dyn Store>, aside: &Aside, ids: Arc<Ids>) -> Result<Self> {
+        let id = ids.owner();
+        let member = Member {
+            store,
+            ids: Arc::clone(&ids),
+        };
         member.register(&id).await?;
         let owner = Arc::new(watch::Sender::new(id));
+        let member = Member {
+            store: Arc::clone(aside.store()),
+            ids,
+        };
         let mut heart = JoinSet::new();
-        heart.spawn(member.live(Arc::clone(&owner)));
+        heart.spawn_on(member.live(Arc::clone(&owner)), aside.runtime());
         Ok(Self {
             owner,
             _heart: Mutex::new(heart),

@@ -96,6 +96,7 @@
 //!
 //! Those of different runs share commits: see the committer's measurements in its source.
 
+mod aside;
 pub mod client;
 mod clock;
 mod committer;

@@ -96,7 +96,7 @@ pub use hints::Hints;
 #[cfg(feature = "mysql")]
 pub use mysql::Mysql;
 #[cfg(feature = "postgres")]
-pub use postgres::Postgres;
+pub use postgres::{Notify, Postgres};
 pub use read::{Condition, Description, Filter, Listing, OpenTask, Page, Period, Test};
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use retention::portion;

@@ -14,6 +14,8 @@
 //!
 //! | backend | what it needs | how soon |
 //! |---|---|---|
+//! | `Redis` | Redis 6.2 or Valkey; the feature `redis`, which is on by default | a round trip to it |
+//! | `Notify` | PostgreSQL, and no pooler in between | a round trip to the database |
 //! | [`Table`] | nothing but the database | up to a second while all are idle, then a tenth |
 //!
 //! Each is one more connection or none, whatever the number of workers and callers that wait, and
@@ -27,6 +29,8 @@ mod ends;
 mod hub;
 mod link;
 mod look;
+#[cfg(feature = "redis")]
+mod redis;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -45,7 +49,12 @@ use link::Link;
 pub use backend::{Backend, Ears, Kind};
 pub(crate) use hub::Snapshot;
 pub(crate) use look::watch_ends;
+#[cfg(feature = "redis")]
+pub use redis::Redis;
 pub use table::Table;
+
+#[cfg(feature = "postgres")]
+pub use crate::store::Notify;
 
 /// After how long who waits looks by itself, when nothing tells this process of news elsewhere: this
 /// is what a lost hint costs.

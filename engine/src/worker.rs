@@ -141,7 +141,8 @@ impl WorkerBuilder {
         let mut loops = JoinSet::new();
         loops.spawn(Arc::clone(&shop).poll(TaskKind::Workflow));
         loops.spawn(Arc::clone(&shop).poll(TaskKind::Activity));
-        loops.spawn(Arc::clone(&shop).renew());
+        let aside = shop.core.aside.runtime();
+        loops.spawn_on(Arc::clone(&shop).renew(), aside);
         loops.spawn(Arc::clone(&shop).upkeep());
         Worker {
             shop,

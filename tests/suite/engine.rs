@@ -3,6 +3,7 @@
 mod nodes;
 mod schedules;
 mod signals;
+mod wake;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -92,8 +92,8 @@ pub(super) fn nothing_claimed(now: i64, next_due: Option<i64>) -> Claimed {
 }
 
 /// The queues of those of `tasks` that may be claimed, with the earliest instant of each.
-pub(super) fn ready(tasks: &[TaskRow]) -> Result<Vec<Ready>> {
-    let ready = tasks.iter().filter(|task| task.is(TaskStatus::Ready));
+pub(super) fn ready<'a>(tasks: impl Iterator<Item = &'a TaskRow>) -> Result<Vec<Ready>> {
+    let ready = tasks.filter(|task| task.is(TaskStatus::Ready));
     gathered(ready.map(|task| ReadyTask {
         kind: kind_of(&task.task_type),
         namespace: &task.namespace,

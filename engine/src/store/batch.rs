@@ -103,6 +103,8 @@ pub(super) struct Changes {
     pub(super) moved: Vec<(String, String)>,
     /// Tasks, new or changed.
     pub(super) tasks: Vec<TaskRow>,
+    /// Tasks that were locked and stay as they are. A claim in the meantime has passed them by.
+    pub(super) locked: Vec<TaskRow>,
     /// Tasks that go.
     pub(super) gone: Vec<String>,
     /// Attempts that did not succeed.
@@ -186,7 +188,7 @@ pub(super) async fn apply(mut tables: impl Tables, writes: &[Write]) -> Result<A
     Ok(Applied {
         now,
         outcomes,
-        ready: answers::ready(&changes.tasks)?,
+        ready: answers::ready(changes.tasks.iter().chain(&changes.locked))?,
     })
 }
 

@@ -11,6 +11,7 @@ mod fleet;
 mod hints;
 mod kept;
 mod migrate;
+mod notify;
 mod plain;
 mod read;
 mod retention;
@@ -36,6 +37,8 @@ use super::{
 use crate::model::{Namespace, OwnerId, Timestamp, micros};
 use error::at;
 use kept::Kept;
+
+pub use notify::Notify;
 
 /// Connections of a process. Few are enough: writes share transactions, and claims are short.
 const CONNECTIONS: u32 = 8;

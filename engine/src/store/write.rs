@@ -45,8 +45,8 @@ pub struct Applied {
     pub now: Timestamp,
     /// What became of each write, in their order.
     pub outcomes: Vec<Outcome>,
-    /// The tasks that it left to be claimed. One too many costs a look, one too few the time until
-    /// somebody looks by himself.
+    /// The tasks that it left to be claimed, also those that it only had locked, since claims pass
+    /// these by. One too many costs a look, one too few the time until somebody looks by himself.
     pub ready: Vec<Ready>,
 }
 

@@ -25,13 +25,19 @@ pub trait Backend: Send + Sync + 'static {
 /// What a backend is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
+    /// A topic in Redis.
+    Redis,
+    /// `LISTEN` and `NOTIFY` of PostgreSQL.
+    Notify,
     /// A table of the engine's own database.
     Table,
     /// One of somebody else's making.
     Other,
 }
 
-coord_core::labels! { Kind { Table => "table", Other => "other" } }
+coord_core::labels! { Kind {
+    Redis => "redis", Notify => "notify", Table => "table", Other => "other",
+} }
 
 /// Where a backend takes what it hears.
 pub struct Ears(pub(super) Arc<State>);

@@ -50,6 +50,8 @@ pub(super) struct State {
     is_healthy: AtomicBool,
     /// A listener has begun, and it is to be tried whether it hears.
     begun: Notify,
+    /// The listener hears nothing, and is to begin again.
+    deaf: Notify,
 }
 
 #[derive(Default)]
@@ -70,6 +72,7 @@ impl Link {
             filled: Notify::new(),
             is_healthy: AtomicBool::new(false),
             begun: Notify::new(),
+            deaf: Notify::new(),
         });
         let mut work = JoinSet::new();
         work.spawn(send(Arc::clone(&backend), Arc::clone(&state)));
@@ -113,11 +116,12 @@ async fn listen(backend: Arc<dyn Backend>, state: Arc<State>) {
     let mut failures = 0;
     loop {
         let began = Instant::now();
-        let error = match backend.listen(&ears).await {
-            Ok(()) => Error::unavailable("hearing hints: the connection has ended"),
-            Err(error) => error,
+        let ended = tokio::select! {
+            ended = backend.listen(&ears) => ended,
+            () = state.deaf.notified() => Ok(()),
         };
-        state.lost(&error);
+        let gone = || Error::unavailable("hearing hints: the connection has ended");
+        state.lost(&ended.err().unwrap_or_else(gone));
         if began.elapsed() > TRY {
             failures = 0;
         }
@@ -131,9 +135,9 @@ async fn try_again(state: Arc<State>) {
     loop {
         _ = tokio::time::timeout(TRY, state.begun.notified()).await;
         if state.is_overdue() {
-            state.lost(&Error::timeout(
-                "hearing hints: what was sent did not come back",
-            ));
+            let what = "hearing hints: what was sent did not come back";
+            state.lost(&Error::timeout(what));
+            state.deaf.notify_one();
         }
         state.begin_trial();
     }

@@ -1,5 +1,6 @@
 //! Hints, within a process and through a backend that lies.
 
+mod counting;
 mod liar;
 
 use std::sync::Arc;
@@ -7,12 +8,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{CALM_PROBE, Channel, Health, PROBE, Wake};
+use super::{CALM_PROBE, Channel, Health, PROBE, Table, Wake};
 use crate::Engine;
 use crate::flow::{Activity, Context, Signal, Update, Workflow};
 use crate::memory::Memory;
 use crate::model::{Failure, Namespace, Queue, RequestId, RunId, TaskKind, WorkflowId};
 use crate::worker::{Attempt, Worker};
+use counting::Counting;
 use liar::{Liar, Lie};
 
 fn channel(name: &str) -> Channel {
@@ -310,5 +312,52 @@ async fn no_message_is_longer_than_a_backend_takes_and_none_is_forgotten() {
             assert!(snapshot.wait(soon()).await);
         }
         assert!(liar.longest() <= 7000, "{}", liar.longest());
+    }
+}
+
+/// Calls a second of two idle nodes on one database, the leader first, with a thousand runs that
+/// wait.
+async fn idle_cost(is_table: bool) -> (f64, f64) {
+    let (store, liar) = (Memory::new(), Liar::new(Lie::None));
+    let stores = [Counting::on(&store), Counting::on(&store)];
+    let (mut engines, mut workers) = (Vec::new(), Vec::new());
+    for counting in &stores {
+        let builder = Engine::builder(counting.clone());
+        let builder = if is_table {
+            builder.wake(Table::new(counting.clone()))
+        } else {
+            builder.wake(liar.another())
+        };
+        let engine = builder.start().await.expect("a store in memory");
+        let worker = engine.worker(Namespace::default(), Queue::default());
+        workers.push(worker.workflow(WORK, work).activity(DOUBLE, double).start());
+        engines.push(engine);
+        // The first one leads.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let client = engines[1].client(Namespace::default(), Queue::default());
+    for number in 0..1000 {
+        let id = WorkflowId::new(format!("parked-{number}")).expect("an id");
+        client.start(WORK, id, &1).await.expect("started");
+    }
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let before = stores.each_ref().map(Counting::calls);
+    let span = Duration::from_secs(1000);
+    tokio::time::sleep(span).await;
+    let [one, two] = [0, 1].map(|node| stores[node].calls() - before[node]);
+    let a_second = |calls: u32| f64::from(calls) / span.as_secs_f64();
+    (a_second(one), a_second(two))
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_node_asks_the_database_less_than_twice_a_second() {
+    for is_table in [false, true] {
+        let (leader, other) = idle_cost(is_table).await;
+
+        println!(
+            "through a table: {is_table}, leader {leader:.2}, other {other:.2} calls a second"
+        );
+        assert!(other <= 2.0, "{other}");
+        assert!(leader <= 4.0, "{leader}");
     }
 }

@@ -163,7 +163,8 @@ impl Shop {
         self.leases.tell_news(&TaskId::of(run, 0), inbox_seq);
     }
 
-    /// Renews all leases at a third of their time, as long as the worker lives.
+    /// Renews all leases at a third of their time, as long as the worker lives. It runs aside, so
+    /// that they last while the worker is busy.
     pub(super) async fn renew(self: Arc<Self>) {
         let mut ticks = tokio::time::interval(self.lease / RENEWALS);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -190,8 +191,9 @@ impl Shop {
             items,
         };
         let sent = Instant::now();
+        let store = self.core.aside.store();
         // A call that hangs must not keep the leases from ending by our own clock.
-        let answer = tokio::time::timeout(self.lease / RENEWALS, self.core.store.renew(&renewal));
+        let answer = tokio::time::timeout(self.lease / RENEWALS, store.renew(&renewal));
         match answer.await {
             Ok(Ok(renewed)) => {
                 self.core.clock.observe(renewed.now, sent);

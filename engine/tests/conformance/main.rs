@@ -28,6 +28,8 @@ mod searches;
 mod server;
 mod stage;
 mod starts;
+#[cfg(feature = "postgres")]
+mod wakes;
 mod writes;
 
 use dialect::Database;

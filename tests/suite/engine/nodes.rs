@@ -11,17 +11,22 @@ use coord_tests::wait::eventually;
 
 use super::{SOON, Stage, id};
 
-const AUDIT: Workflow<u64, u64> = Workflow::new("records.audit");
+pub(super) const AUDIT: Workflow<u64, u64> = Workflow::new("records.audit");
 /// How long an activity of the nodes takes.
 const STEP: Duration = Duration::from_millis(50);
 const RECORDS: u64 = 20;
 
 impl Stage {
     async fn node(&self) -> NodeProcess {
+        self.node_with(STEP, None).await
+    }
+
+    pub(super) async fn node_with(&self, step: Duration, redis: Option<&str>) -> NodeProcess {
         let node = Program::at(env!("CARGO_BIN_EXE_engine-node"))
             .arg(self.path("work.db"))
             .arg(self.path("effects"))
-            .arg(STEP.as_millis().to_string())
+            .arg(step.as_millis().to_string())
+            .args(redis)
             .start();
         let mut node = node.expect("cargo built it");
         node.line_starting("ready", SOON).await;
@@ -29,7 +34,7 @@ impl Stage {
     }
 
     /// How often each effect was had.
-    fn effects(&self) -> BTreeMap<String, u32> {
+    pub(super) fn effects(&self) -> BTreeMap<String, u32> {
         let text = std::fs::read_to_string(self.path("effects")).unwrap_or_default();
         let mut effects = BTreeMap::new();
         for line in text.lines() {
@@ -108,4 +113,33 @@ async fn a_second_node_repeats_nothing_that_a_living_one_has() {
     all_end_right(&client).await;
     let effects = stage.effects();
     assert!(effects.values().all(|times| *times == 1), "{effects:?}");
+}
+
+#[tokio::test]
+async fn a_node_that_was_paused_for_longer_than_its_life_writes_nothing_late() {
+    let stage = Stage::new();
+    let client = stage
+        .engine()
+        .await
+        .client(Namespace::default(), Queue::default());
+    let slow = Duration::from_secs(2);
+    let mut paused = stage.node_with(slow, None).await;
+    let handle = client.start(AUDIT, id("7"), &7).await.expect("started");
+    let handle = handle.handle;
+    eventually(SOON, "an activity is under way", || async {
+        let described = handle.describe().await.expect("an answer").expect("there");
+        let mut tasks = described.tasks.iter();
+        tasks.any(|open| !open.task.as_str().ends_with(":0") && open.status == "leased")
+    })
+    .await;
+
+    paused.pause().await;
+    let _other = stage.node().await;
+    let sum = handle.result(SOON).await.expect("an answer");
+    let before = handle.history().await.expect("a history");
+    paused.resume().await;
+    paused.line_starting("lost", SOON).await;
+
+    assert_eq!(sum, Some(Ok(28)));
+    assert_eq!(handle.history().await.expect("a history"), before);
 }

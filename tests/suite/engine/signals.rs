@@ -140,65 +140,6 @@ async fn an_attempt_that_fails_is_reported_with_what_follows() {
     }
 }
 
-/// A node whose only thread is busy for longer than its lease is like one that was paused.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_was_paused_for_longer_than_its_lease_writes_nothing_and_is_heard_of() {
-    async fn hangs_at_first(attempt: Attempt, number: u64) -> Result<u64, Failure> {
-        if attempt.number() == 1 {
-            std::thread::sleep(6 * LEASE);
-            return Ok(0);
-        }
-        Ok(number * 2)
-    }
-    let stage = Stage::new();
-    let (tell, told) = std::sync::mpsc::channel::<()>();
-    let store = stage.store();
-    let paused = std::thread::Builder::new().spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        runtime.expect("room for a runtime").block_on(async {
-            let engine = coord_engine::Engine::start(store)
-                .await
-                .expect("the file is ours");
-            let only = worker(&engine)
-                .workflow(WORK, calm)
-                .activity(DOUBLE, hangs_at_first);
-            let _worker = only.lease(LEASE).start();
-            tokio::task::spawn_blocking(move || told.recv())
-                .await
-                .expect("it waits")
-                .ok();
-        });
-    });
-    let engine = stage.engine().await;
-    let client = engine.client(Namespace::default(), Queue::default());
-    let handle = client
-        .start(WORK, id("a"), &21)
-        .await
-        .expect("started")
-        .handle;
-    let task = format!("{}:1", handle.run().expect("it is started"));
-    eventually(SOON, "the first attempt is under way", || async {
-        let described = handle.describe().await.expect("an answer").expect("there");
-        let mut tasks = described.tasks.iter();
-        tasks.any(|open| open.task.as_str() == task && open.status == "leased")
-    })
-    .await;
-
-    let healthy = worker(&engine)
-        .workflow(WORK, calm)
-        .activity(DOUBLE, hangs_at_first);
-    let _healthy = healthy.lease(LEASE).start();
-
-    assert_eq!(handle.result(SOON).await.expect("an answer"), Some(Ok(42)));
-    recorder().event("engine.tasks_recovered", &[], SOON).await;
-    let about = [("task", task.as_str()), ("kind", "activity")];
-    recorder().event("engine.lease_lost", &about, SOON).await;
-    drop(tell);
-    paused.expect("room for a thread").join().expect("it ends");
-}
-
 #[tokio::test]
 async fn a_database_that_does_not_answer_is_reported_and_waited_for() {
     async fn slow(_: Attempt, number: u64) -> Result<u64, Failure> {

@@ -17,7 +17,8 @@ pub(super) const LAYERS: &[(&str, &[&str])] = &[
         "coord-fanout",
         &["coord-core", "coord-lease", "coord-redis"],
     ),
-    ("coord-engine", &["coord-core"]),
+    // Through Redis go hints alone.
+    ("coord-engine", &["coord-broadcast", "coord-core"]),
     // It tests them all, and its binaries collect what they declare.
     (
         "coord-tests",

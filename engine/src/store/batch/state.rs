@@ -311,6 +311,7 @@ impl State {
         changes.runs = runs.filter_map(|run| self.runs.remove(run)).collect();
         let tasks = self.changed_tasks.iter();
         changes.tasks = tasks.filter_map(|task| self.tasks.remove(task)).collect();
+        changes.locked = self.tasks.into_values().collect();
         changes.gone = self.gone_tasks.into_iter().collect();
         changes
     }

@@ -1,0 +1,65 @@
+//! A store that counts its calls.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::memory::Memory;
+use crate::model::{OwnerId, Timestamp};
+use crate::store::{
+    Applied, Claim, Claimed, Description, Heartbeat, Hints, Listing, Load, Loaded, Overdue, Page,
+    Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept, Target, Term, Write,
+};
+
+#[derive(Clone)]
+pub(super) struct Counting {
+    store: Memory,
+    calls: Arc<AtomicU32>,
+}
+
+impl Counting {
+    pub(super) fn on(store: &Memory) -> Self {
+        Self {
+            store: store.clone(),
+            calls: Arc::default(),
+        }
+    }
+
+    pub(super) fn calls(&self) -> u32 {
+        self.calls.load(Ordering::SeqCst)
+    }
+}
+
+macro_rules! counted {
+    ($($name:ident<$all:lifetime>($($argument:ident: $Type:ty),*) -> $Answer:ty;)+) => {
+        impl Store for Counting {
+            $(fn $name<$all>(&$all self, $($argument: $Type),*) -> Reply<$all, $Answer> {
+                self.calls.fetch_add(1, Ordering::SeqCst);
+                self.store.$name($($argument),*)
+            })+
+
+            fn apart(&self) -> Option<Arc<dyn Store>> {
+                None
+            }
+        }
+    };
+}
+
+counted! {
+    migrate<'a>() -> ();
+    apply<'a>(writes: &'a [Write]) -> Applied;
+    claim<'a>(claim: &'a Claim) -> Claimed;
+    load<'a>(wanted: &'a [Load]) -> Loaded;
+    renew<'a>(renewal: &'a Renewal) -> Renewed;
+    overdue<'a>(limit: u32) -> Vec<Overdue>;
+    sweep<'a>(sweep: &'a Sweep) -> Swept;
+    describe<'a>(of: &'a Target) -> Option<Description>;
+    list<'a>(listing: &'a Listing) -> Page;
+    register<'a>(registration: &'a Registration) -> Timestamp;
+    heartbeat<'a>(heartbeat: &'a Heartbeat) -> Option<Timestamp>;
+    bury<'a>(term: &'a Term) -> Vec<OwnerId>;
+    elect<'a>(role: Role, holder: &'a OwnerId, ttl: Duration) -> Option<Term>;
+    resign<'a>(term: &'a Term) -> ();
+    hint<'a>(message: &'a str) -> ();
+    hints<'a>(after: Option<i64>) -> Hints;
+}
