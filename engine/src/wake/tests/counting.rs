@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::memory::Memory;
-use crate::model::{OwnerId, Timestamp};
+use crate::model::{Namespace, OwnerId, Timestamp};
 use crate::store::{
-    Applied, Claim, Claimed, Description, Heartbeat, Hints, Listing, Load, Loaded, Overdue, Page,
-    Registration, Renewal, Renewed, Reply, Role, Store, Sweep, Swept, Target, Term, Write,
+    Applied, Claim, Claimed, Description, DuePage, DueSchedules, Filter, Heartbeat, Hints, Listing,
+    Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply, Retire, Role,
+    ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep, Swept, Target,
+    Tenant, Term, Write,
 };
 
 #[derive(Clone)]
@@ -55,6 +57,13 @@ counted! {
     sweep<'a>(sweep: &'a Sweep) -> Swept;
     describe<'a>(of: &'a Target) -> Option<Description>;
     list<'a>(listing: &'a Listing) -> Page;
+    count<'a>(filter: &'a Filter) -> u64;
+    retire<'a>(retire: &'a Retire) -> u64;
+    tenants<'a>() -> Vec<Tenant>;
+    keep<'a>(namespace: &'a Namespace, retention: Duration) -> ();
+    due_schedules<'a>(due: &'a DueSchedules) -> DuePage;
+    describe_schedule<'a>(of: &'a ScheduleKey) -> Option<ScheduleDescription>;
+    list_schedules<'a>(listing: &'a ScheduleListing) -> SchedulePage;
     register<'a>(registration: &'a Registration) -> Timestamp;
     heartbeat<'a>(heartbeat: &'a Heartbeat) -> Option<Timestamp>;
     bury<'a>(term: &'a Term) -> Vec<OwnerId>;
