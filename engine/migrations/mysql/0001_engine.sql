@@ -49,7 +49,6 @@ CREATE TABLE IF NOT EXISTS workflow_runs (
     failure         LONGTEXT,
     INDEX workflow_runs_by_age (namespace, started_at, run_id),
     INDEX workflow_runs_by_instance (namespace, workflow_id, run_number),
-    INDEX workflow_runs_closed (namespace, closed_at, run_id),
     INDEX workflow_runs_children (parent_run_id)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 

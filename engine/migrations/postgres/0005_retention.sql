@@ -3,3 +3,6 @@ CREATE TABLE workflow_namespaces (
     namespace       TEXT COLLATE "C" PRIMARY KEY,
     retention_us    BIGINT NOT NULL
 );
+
+-- In the order in which they are removed.
+CREATE INDEX workflow_runs_closed ON workflow_runs (namespace, closed_at, run_id) WHERE closed_at IS NOT NULL;

@@ -49,7 +49,6 @@ CREATE TABLE workflow_runs (
 CREATE INDEX workflow_runs_by_age ON workflow_runs (namespace, started_at, run_id);
 CREATE INDEX workflow_runs_by_instance ON workflow_runs (namespace, workflow_id, run_number);
 CREATE INDEX workflow_runs_open ON workflow_runs (namespace, started_at, run_id) WHERE closed_at IS NULL;
-CREATE INDEX workflow_runs_closed ON workflow_runs (namespace, closed_at, run_id) WHERE closed_at IS NOT NULL;
 CREATE INDEX workflow_runs_children ON workflow_runs (parent_run_id) WHERE parent_run_id IS NOT NULL AND closed_at IS NULL;
 
 -- What happened, in order; only ever added to. The value stands beside the details of its kind.

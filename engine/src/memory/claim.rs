@@ -116,13 +116,19 @@ impl Tables {
     pub(super) fn sweep(&mut self, sweep: Sweep) -> Swept {
         let (now, fleet) = (self.now, &self.fleet);
         let is_gone = |owner: &OwnerId| fleet.get(owner).is_some_and(|member| !member.is_live);
+        let lives = |owner: &OwnerId| {
+            let member = fleet.get(owner);
+            member.is_some_and(|member| member.is_live && member.expires_at > now)
+        };
         let mut swept = Swept::default();
         let stuck = self.tasks.values_mut().filter(|task| {
             task.status == TaskStatus::Leased
                 && (task.lease_expires_at <= now || task.owner.as_ref().is_some_and(is_gone))
         });
         for task in stuck.take(sweep.limit as usize) {
-            task.recoveries += 1;
+            if !task.owner.as_ref().is_some_and(lives) {
+                task.recoveries += 1;
+            }
             if task.recoveries > sweep.poison_after {
                 task.free(TaskStatus::Blocked, now);
                 task.blocked = Some(BlockedReason::Poison.as_str());

@@ -149,7 +149,9 @@ pub struct Overdue {
 pub struct Sweep {
     /// How many tasks at most.
     pub limit: u32,
-    /// A task that is taken back more often than this is set aside as poison.
+    /// A task that is taken back more often than this from owners that are gone is set aside as
+    /// poison. A lease that ended while its owner shows that it lives does not count: the owner was
+    /// slow, or its database was, and the task took no process down.
     pub poison_after: u32,
 }
 

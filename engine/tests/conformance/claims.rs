@@ -286,6 +286,19 @@ pub(crate) async fn a_task_that_is_taken_back_too_often_is_set_aside(stage: Stag
     assert_eq!((task.attempt, task.recoveries), (3, 3));
 }
 
+pub(crate) async fn a_task_of_a_slow_owner_that_lives_is_never_poison(stage: Stage) {
+    let run = stage.start("w").await;
+    crate::fleet::register(&stage, "a", LONG, false).await;
+    for _ in 0..5 {
+        stage.claim_and_expire("w").await;
+        assert_eq!(stage.sweep().await.ready, 1);
+    }
+
+    let task = stage.describe(&run).await.tasks.remove(0);
+
+    assert_eq!((task.status.as_str(), task.recoveries), ("ready", 0));
+}
+
 pub(crate) async fn an_overdue_activity_is_ended_by_anybody(stage: Stage) {
     let timeouts = |span| Timeouts {
         start_to_close: Some(span),

@@ -9,7 +9,7 @@ use crate::stage::{LONG, Stage, owner};
 
 const SHORT: Duration = Duration::from_millis(30);
 
-async fn register(stage: &Stage, id: &str, ttl: Duration, alone: bool) {
+pub(crate) async fn register(stage: &Stage, id: &str, ttl: Duration, alone: bool) {
     let incarnation = Incarnation {
         id: owner(id),
         node: "node".to_owned(),

@@ -137,6 +137,7 @@ on_every_dialect! {
         a_late_renewal_revives_nothing
         a_heartbeat_carries_progress_to_the_next_attempt
         a_task_that_is_taken_back_too_often_is_set_aside
+        a_task_of_a_slow_owner_that_lives_is_never_poison
         an_overdue_activity_is_ended_by_anybody
         a_task_put_back_untouched_burns_no_attempt
     }

@@ -143,6 +143,10 @@ const LOCK_STUCK: &str = concat!(
     " FOR UPDATE /*!80000 OF t */ SKIP LOCKED"
 );
 
+const LIVING: &str = "
+    SELECT instance_id FROM engine_instances
+    WHERE status IN ('live', 'draining') AND expires_at > ?";
+
 /// How many times the limit is looked at before a claim that others were always faster gives up:
 /// they took no more than their own limits.
 const WIDER: [u32; 3] = [1, 4, 16];
@@ -327,8 +331,16 @@ pub(super) async fn sweep(pool: &MySqlPool, sweep: &Sweep) -> Result<Swept> {
         .fetch_all(&mut *transaction.0)
         .await
         .map_err(at(WHAT))?;
+    let living: Vec<String> = sqlx::query_scalar(LIVING)
+        .bind(now)
+        .fetch_all(&mut *transaction.0)
+        .await
+        .map_err(at(WHAT))?;
     for task in &mut tasks {
-        task.recover_count += 1;
+        let lives = |owner: &String| living.contains(owner);
+        if !task.lease_owner.as_ref().is_some_and(lives) {
+            task.recover_count += 1;
+        }
         if i64::from(task.recover_count) > signed(u64::from(sweep.poison_after)) {
             task.free(TaskStatus::Blocked, now);
             task.blocked_reason = Some(BlockedReason::Poison.as_str().to_owned());

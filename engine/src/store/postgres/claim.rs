@@ -94,19 +94,24 @@ const SWEEP: &str = concat!(
     clock!(),
     " AS now),
      stuck AS MATERIALIZED (
-        SELECT task_id FROM workflow_tasks WHERE status = 'leased'
+        SELECT task_id, recover_count + CASE WHEN lease_owner IN (
+                SELECT instance_id FROM engine_instances
+                WHERE status IN ('live', 'draining') AND expires_at > (SELECT now FROM clock))
+            THEN 0 ELSE 1 END AS recoveries
+        FROM workflow_tasks WHERE status = 'leased'
           AND (lease_expires_at <= (SELECT now FROM clock) OR lease_owner IN (
               SELECT instance_id FROM engine_instances WHERE status IN ('stopped', 'dead')))
         ORDER BY task_id LIMIT $2 FOR UPDATE SKIP LOCKED),
      taken AS MATERIALIZED (SELECT array_agg(task_id) AS ids FROM stuck)
      UPDATE workflow_tasks t SET
-        status = CASE WHEN recover_count >= $1 THEN 'blocked' ELSE 'ready' END,
-        blocked_reason = CASE WHEN recover_count >= $1 THEN 'poison' END,
-        recover_count = recover_count + 1, available_at = clock.now,
+        status = CASE WHEN recoveries > $1 THEN 'blocked' ELSE 'ready' END,
+        blocked_reason = CASE WHEN recoveries > $1 THEN 'poison' END,
+        recover_count = recoveries, available_at = clock.now,
         lease_owner = NULL, lease_epoch = lease_epoch + 1, leased_at = NULL, lease_expires_at = NULL,
         attempt_id = NULL, started_at = NULL, heartbeat_at = NULL,
         deadline_at = schedule_to_close_at
-     FROM clock WHERE t.task_id = ANY ((SELECT ids FROM taken)::text[])
+     FROM clock, stuck
+     WHERE t.task_id = ANY ((SELECT ids FROM taken)::text[]) AND t.task_id = stuck.task_id
      RETURNING t.task_id, task_type, namespace, queue, status"
 );
 

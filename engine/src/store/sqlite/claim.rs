@@ -117,17 +117,22 @@ const OVERDUE: &str = concat!(
 
 const SWEEP: &str = "
     UPDATE workflow_tasks SET
-        status = CASE WHEN recover_count >= ?2 THEN 'blocked' ELSE 'ready' END,
-        blocked_reason = CASE WHEN recover_count >= ?2 THEN 'poison' ELSE NULL END,
-        recover_count = recover_count + 1, available_at = ?1,
+        status = CASE WHEN stuck.recoveries > ?2 THEN 'blocked' ELSE 'ready' END,
+        blocked_reason = CASE WHEN stuck.recoveries > ?2 THEN 'poison' ELSE NULL END,
+        recover_count = stuck.recoveries, available_at = ?1,
         lease_owner = NULL, lease_epoch = lease_epoch + 1, leased_at = NULL, lease_expires_at = NULL,
         attempt_id = NULL, started_at = NULL, heartbeat_at = NULL,
         deadline_at = schedule_to_close_at
-    WHERE task_id IN (
-        SELECT task_id FROM workflow_tasks WHERE status = 'leased' AND (lease_expires_at <= ?1
+    FROM (
+        SELECT task_id AS id, recover_count + CASE WHEN lease_owner IN (
+                SELECT instance_id FROM engine_instances
+                WHERE status IN ('live', 'draining') AND expires_at > ?1)
+            THEN 0 ELSE 1 END AS recoveries
+        FROM workflow_tasks WHERE status = 'leased' AND (lease_expires_at <= ?1
             OR lease_owner IN (
                 SELECT instance_id FROM engine_instances WHERE status IN ('stopped', 'dead')))
-        ORDER BY task_id LIMIT ?3)
+        ORDER BY task_id LIMIT ?3) AS stuck
+    WHERE task_id = stuck.id
     RETURNING task_id, task_type, namespace, queue, status";
 
 /// A task to lease, with what a claim gives it.
