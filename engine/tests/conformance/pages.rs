@@ -15,7 +15,8 @@ const PAGES: [(&str, &str); 2] = [
 /// server itself is of one kind of server.
 fn statements(page: &'static str) -> impl Iterator<Item = &'static str> {
     let blocks = page.split("```sql\n").skip(1);
-    let statements = blocks.filter_map(|rest| rest.split("```").next());
+    let blocks = blocks.filter_map(|rest| rest.split("```").next());
+    let statements = blocks.flat_map(|block| block.trim_end().split_inclusive(";\n"));
     statements.filter(|sql| sql.contains("workflow_") || sql.contains("engine_"))
 }
 
