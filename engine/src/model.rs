@@ -48,6 +48,7 @@ pub use id::{
     TaskId, TypeName, WorkflowId,
 };
 pub use operation::OpKind;
+pub(crate) use payload::shown;
 pub use payload::{Failure, JSON, Payload};
 pub use run::{Closed, ParentClose, Receipt, Run, RunStatus, Wait};
 pub use schedule::{

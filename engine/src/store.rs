@@ -56,6 +56,8 @@
 mod answers;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod batch;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod begin;
 mod caller;
 mod claim;
 mod fleet;

@@ -268,7 +268,7 @@ impl Code {
         match (ready, self.script.lock().continue_with.take()) {
             (Ok(output), _) => Ending::Output(output),
             (Err(_), Some(next)) => Ending::Continues(next),
-            (Err(failure), None) => Ending::Failure(failure),
+            (Err(failure), None) => Ending::Failure(failure.bounded()),
         }
     }
 

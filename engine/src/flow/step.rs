@@ -134,7 +134,7 @@ where
         pages.ended_steps.push_back(Command::StepEnded {
             step: self.operation.step(),
             name: self.name.clone(),
-            result,
+            result: result.map_err(Failure::bounded),
         });
     }
 }

@@ -5,7 +5,9 @@ mod end;
 use serde_json::Map;
 
 use super::tables::{RunRow, Tables, TaskRow};
-use crate::model::{Attributes, Due, Record, Run, RunId, RunStatus, TaskId, TaskKind, TaskStatus};
+use crate::model::{
+    Attributes, Due, Record, Run, RunId, RunStatus, TaskId, TaskKind, TaskStatus, shown,
+};
 use crate::store::{
     Append, CommandKind, Deliver, Fence, Held, Holder, Lease, OnDuplicate, Outcome, PutBack,
     PutBackHow, Settle, Start, Target, Then, Turn, Write,
@@ -361,13 +363,13 @@ impl Tables {
                 attempt,
             } => {
                 task.free(TaskStatus::Ready, due.resolve(now));
-                task.last_error = Some(error.clone());
+                task.last_error = Some(shown(error));
                 self.attempts.extend(attempt.clone());
             }
             PutBackHow::Blocked { reason, error } => {
                 task.free(TaskStatus::Blocked, now);
                 task.blocked = Some(reason.as_str());
-                task.last_error = Some(error.clone());
+                task.last_error = Some(shown(error));
             }
         }
         let task = task.clone();

@@ -136,6 +136,47 @@ impl Failure {
     }
 }
 
+/// The most bytes of a failure as JSON: a database has to take it along with others, and whoever
+/// reads it is served by its beginning.
+const LONGEST_FAILURE: usize = 64 * 1024;
+/// The most bytes of an error that is shown beside a task.
+const LONGEST_SHOWN: usize = 8 * 1024;
+
+impl Failure {
+    /// The same failure, or the beginning of its message where the whole is too long to be stored.
+    pub(crate) fn bounded(self) -> Self {
+        let length = serde_json::to_vec(&self).map_or(usize::MAX, |json| json.len());
+        if length <= LONGEST_FAILURE {
+            return self;
+        }
+        // A character takes at most six bytes of JSON for each of its own.
+        let most = LONGEST_FAILURE / 16;
+        Self {
+            kind: beginning(&self.kind, most),
+            message: beginning(&self.message, most),
+            non_retryable: self.non_retryable,
+            cause: None,
+            more: Map::new(),
+        }
+    }
+}
+
+/// An error as it is shown beside a task: any database takes it.
+pub(crate) fn shown(error: &str) -> String {
+    // PostgreSQL has no text with a zero character.
+    beginning(error, LONGEST_SHOWN).replace('\0', "\u{FFFD}")
+}
+
+/// The first `most` bytes of `text`, and how long it was.
+fn beginning(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let end = (0..=most).rev().find(|end| text.is_char_boundary(*end));
+    let beginning = &text[..end.unwrap_or(0)];
+    format!("{beginning}… ({} bytes)", text.len())
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}: {}", self.kind, self.message)
@@ -162,6 +203,25 @@ mod tests {
         let passed: Value = serde_json::to_value(&failure).expect("an object");
 
         assert_eq!(passed, serde_json::from_str::<Value>(text).expect("json"));
+    }
+
+    #[test]
+    fn of_a_failure_that_is_too_long_the_beginning_stays() {
+        let overhead = serde_json::to_vec(&Failure::new("")).expect("json").len();
+        let longest = Failure::new("x".repeat(LONGEST_FAILURE - overhead));
+        let control = Failure::new("ä\u{1}".repeat(LONGEST_FAILURE)).non_retryable();
+
+        assert_eq!(longest.clone().bounded(), longest);
+        let longer = Failure::new(format!("{}x", longest.message)).bounded();
+        assert!(longer.message.starts_with("xxx") && longer.message.ends_with(" bytes)"));
+        let bounded = control.bounded();
+        assert!(bounded.non_retryable);
+        assert!(serde_json::to_vec(&bounded).expect("json").len() <= LONGEST_FAILURE);
+    }
+
+    #[test]
+    fn an_error_is_shown_without_what_a_database_does_not_take() {
+        assert_eq!(shown("before\0after"), "before\u{FFFD}after");
     }
 
     #[test]

@@ -28,6 +28,7 @@ use sqlx::query::{Query, QueryAs};
 use sqlx::{Connection, Executor, FromRow};
 
 use super::batch::{self as batches, retry};
+use super::begin;
 use super::{
     Applied, CallerTransaction, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
     Heartbeat, Hints, Listing, Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply,
@@ -121,7 +122,7 @@ impl Postgres {
     }
 
     async fn begin(&self, how: &'static str, what: &'static str) -> Result<Transaction<'static>> {
-        let begun = self.pool.begin_with(how).await;
+        let begun = begin::begin(&self.pool, how).await;
         Ok(Transaction {
             inner: begun.map_err(at(what))?,
             statements: self.statements,

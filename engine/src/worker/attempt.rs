@@ -182,7 +182,7 @@ impl Shop {
         tokio::select! {
             result = tokio::time::timeout(bound, running) => Some(match result {
                 Ok(Ok(output)) => End::Completed(output),
-                Ok(Err(failure)) => End::Failed(failure),
+                Ok(Err(failure)) => End::Failed(failure.bounded()),
                 Err(_) => End::TimedOut(Expired::StartToClose),
             }),
             () = lease.lost() => None,

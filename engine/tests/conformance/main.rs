@@ -12,6 +12,7 @@ mod faults;
 mod fences;
 mod fleet;
 mod hints;
+mod hostile;
 mod messages;
 #[cfg(feature = "mysql")]
 mod old;
@@ -28,6 +29,7 @@ mod searches;
 mod server;
 mod stage;
 mod starts;
+mod storm;
 #[cfg(feature = "postgres")]
 mod wakes;
 mod writes;
@@ -122,6 +124,16 @@ on_every_dialect! {
         a_workflow_says_what_it_is_found_by
         an_exported_run_is_imported_under_its_ids_and_only_once
         an_open_run_that_is_imported_waits_until_it_is_resumed
+    }
+    hostile {
+        a_call_that_is_dropped_anywhere_happened_whole_or_not_at_all
+        a_failure_is_passed_on_whatever_it_says
+        a_turn_that_panics_says_so_whatever_it_says
+        many_of_the_largest_values_go_in_one_turn
+        many_of_the_largest_values_are_sent_at_once
+    }
+    storm {
+        every_run_ends_once_whatever_becomes_of_its_processes
     }
     pages {
         the_statements_of_the_pages_for_operators_work
@@ -272,6 +284,13 @@ mod broken {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_of_another_test() {
     processes::child().await;
+}
+
+/// Not a test by itself: a worker of
+/// [`storm::every_run_ends_once_whatever_becomes_of_its_processes`].
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_of_another_test() {
+    storm::worker().await;
 }
 
 /// A service may end its runtime before it lets go of its store.

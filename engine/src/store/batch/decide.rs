@@ -11,6 +11,7 @@ use super::Changes;
 use super::state::{State, command};
 use crate::model::{
     Attempt, Closed, Due, Marks, Record, RequestId, RunId, RunStatus, TaskStatus, Timestamp, Wait,
+    shown,
 };
 
 /// Decides `writes` in their order.
@@ -365,13 +366,13 @@ impl State {
                 attempt,
             } => {
                 task.free(TaskStatus::Ready, self.due(*due));
-                task.last_error = Some(error.clone());
+                task.last_error = Some(shown(error));
                 self.keep_attempt(attempt.as_ref())?;
             }
             PutBackHow::Blocked { reason, error } => {
                 task.free(TaskStatus::Blocked, self.now);
                 task.blocked_reason = Some(reason.as_str().to_owned());
-                task.last_error = Some(error.clone());
+                task.last_error = Some(shown(error));
             }
         }
         let run = task.run_id.clone();

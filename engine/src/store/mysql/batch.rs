@@ -6,11 +6,17 @@ use sqlx::FromRow;
 use sqlx::mysql::{MySqlPool, MySqlRow};
 
 use super::super::batch::{Changes, Tables};
+use super::super::begin::begin;
 use super::super::rows::{CommandRow, InstanceRow, KinRow, RevisionRow, RunRow, TaskRow, TipRow};
 use super::error::{at, at_commit};
 use super::{schedule, sql};
 
 pub(super) const WHAT: &str = "applying writes";
+
+/// The most bytes of rows in one statement, if it has more than one. The server refuses a packet
+/// above `max_allowed_packet`, 16 MiB by default, by closing the connection; the largest value of
+/// the default limits takes 4 MiB of this.
+const LARGEST: usize = 4 * 1024 * 1024;
 
 /// A transaction at `READ COMMITTED`.
 pub(super) struct Transaction<'c>(pub(super) sqlx::Transaction<'c, sqlx::MySql>);
@@ -20,7 +26,8 @@ impl Transaction<'_> {
         pool: &MySqlPool,
         what: &'static str,
     ) -> Result<Transaction<'static>> {
-        pool.begin().await.map(Transaction).map_err(at(what))
+        let begun = begin(pool, "BEGIN").await;
+        begun.map(Transaction).map_err(at(what))
     }
 
     pub(super) async fn now(&mut self) -> Result<i64> {
@@ -40,12 +47,26 @@ impl Transaction<'_> {
         read.fetch_all(&mut *self.0).await.map_err(at(WHAT))
     }
 
-    /// Writes `rows`, if there are any.
+    /// Writes `rows`, if there are any, in as many statements as the size of a packet asks for.
     pub(super) async fn put<T: Serialize>(&mut self, sql: &'static str, rows: &[T]) -> Result<()> {
-        if rows.is_empty() {
+        let mut some = String::new();
+        for row in rows {
+            let row = json(row)?;
+            if !some.is_empty() && some.len() + row.len() > LARGEST {
+                self.put_some(sql, std::mem::take(&mut some)).await?;
+            }
+            some.push(if some.is_empty() { '[' } else { ',' });
+            some.push_str(&row);
+        }
+        if some.is_empty() {
             return Ok(());
         }
-        let written = sqlx::query(sql).bind(json(rows)?).execute(&mut *self.0);
+        self.put_some(sql, some).await
+    }
+
+    async fn put_some(&mut self, sql: &'static str, mut rows: String) -> Result<()> {
+        rows.push(']');
+        let written = sqlx::query(sql).bind(rows).execute(&mut *self.0);
         written.await.map(drop).map_err(at(WHAT))
     }
 }

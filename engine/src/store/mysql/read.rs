@@ -1,10 +1,10 @@
 //! What people and owners read, each call in one snapshot.
 
 use coord_core::Result;
-use sqlx::Connection;
+use sqlx::Transaction;
 use sqlx::mysql::{MySql, MySqlPool};
-use sqlx::pool::PoolConnection;
 
+use super::super::begin::begin;
 use super::super::rows::{
     AttemptRow, AttributeRow, MemoRow, RecordRow, RunRow, TaskRow, run_columns, task_columns,
 };
@@ -74,9 +74,7 @@ const MEMO: &str = "SELECT run_id, memo FROM workflow_memos WHERE run_id = ?";
 
 pub(super) async fn load(pool: &MySqlPool, wanted: &[Load]) -> Result<Loaded> {
     const WHAT: &str = "loading runs";
-    let mut connection = snapshot(pool, WHAT).await?;
-    let begun = connection.begin_with("START TRANSACTION READ ONLY").await;
-    let mut transaction = begun.map_err(at(WHAT))?;
+    let mut transaction = snapshot(pool, WHAT).await?;
     let now = sqlx::query_scalar(CLOCK).fetch_one(&mut *transaction);
     let now = now.await.map_err(at(WHAT))?;
     if wanted.is_empty() {
@@ -100,9 +98,7 @@ pub(super) async fn load(pool: &MySqlPool, wanted: &[Load]) -> Result<Loaded> {
 
 pub(super) async fn describe(pool: &MySqlPool, of: &Target) -> Result<Option<Description>> {
     const WHAT: &str = "describing a run";
-    let mut connection = snapshot(pool, WHAT).await?;
-    let begun = connection.begin_with("START TRANSACTION READ ONLY").await;
-    let mut transaction = begun.map_err(at(WHAT))?;
+    let mut transaction = snapshot(pool, WHAT).await?;
     let now = sqlx::query_scalar(CLOCK).fetch_one(&mut *transaction);
     let now = now.await.map_err(at(WHAT))?;
     let run = match of {
@@ -147,14 +143,12 @@ pub(super) async fn count(pool: &MySqlPool, filter: &Filter) -> Result<u64> {
     answers::count(count.map_err(at("counting runs"))?)
 }
 
-/// A connection whose next transaction sees one snapshot.
+/// A transaction that sees one snapshot.
 pub(super) async fn snapshot(
     pool: &MySqlPool,
     what: &'static str,
-) -> Result<PoolConnection<MySql>> {
-    let mut connection = pool.acquire().await.map_err(at(what))?;
-    let set = sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
-    let set = set.execute(&mut *connection).await;
-    set.map_err(at(what))?;
-    Ok(connection)
+) -> Result<Transaction<'static, MySql>> {
+    const HOW: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; \
+        START TRANSACTION READ ONLY";
+    begin(pool, HOW).await.map_err(at(what))
 }

@@ -1,7 +1,6 @@
 //! Schedules.
 
 use coord_core::Result;
-use sqlx::Connection;
 use sqlx::mysql::{MySqlConnection, MySqlPool};
 
 use super::super::rows::{
@@ -181,9 +180,7 @@ pub(super) async fn write(transaction: &mut Transaction<'_>, changes: &Changes) 
 
 pub(super) async fn due(pool: &MySqlPool, asked: &DueSchedules) -> Result<DuePage> {
     const WHAT: &str = "looking for due schedules";
-    let mut connection = snapshot(pool, WHAT).await?;
-    let begun = connection.begin_with("START TRANSACTION READ ONLY").await;
-    let mut transaction = begun.map_err(at(WHAT))?;
+    let mut transaction = snapshot(pool, WHAT).await?;
     let now = sqlx::query_scalar(CLOCK).fetch_one(&mut *transaction);
     let now: i64 = now.await.map_err(at(WHAT))?;
     let (look_at, namespace, schedule) = asked.place();
@@ -214,9 +211,7 @@ pub(super) async fn describe(
     of: &ScheduleKey,
 ) -> Result<Option<ScheduleDescription>> {
     const WHAT: &str = "describing a schedule";
-    let mut connection = snapshot(pool, WHAT).await?;
-    let begun = connection.begin_with("START TRANSACTION READ ONLY").await;
-    let mut transaction = begun.map_err(at(WHAT))?;
+    let mut transaction = snapshot(pool, WHAT).await?;
     let now = sqlx::query_scalar(CLOCK).fetch_one(&mut *transaction);
     let now: i64 = now.await.map_err(at(WHAT))?;
     let rows = sqlx::query_as(ONE);

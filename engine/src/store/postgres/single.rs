@@ -6,6 +6,7 @@ use coord_core::Result;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgConnection;
 
+use super::super::begin::begin;
 use super::Postgres;
 use super::error::{at, at_commit};
 
@@ -23,7 +24,8 @@ impl Single {
         if store.statements.named {
             return store.kept.take(&store.pool).await.map(Self::Bare);
         }
-        store.pool.begin().await.map(Self::Held).map_err(at(what))
+        let begun = begin(&store.pool, "BEGIN").await;
+        begun.map(Self::Held).map_err(at(what))
     }
 
     /// Ends it, after its statements succeeded.
