@@ -73,14 +73,22 @@ impl Engine {
     /// # Cancel safety
     /// Safe: migrations happen whole or not at all.
     pub async fn connect(url: &str) -> Result<Self> {
-        EngineBuilder::on(crate::store::url::open(url)?)
-            .start()
-            .await
+        Self::builder_at(url)?.start().await
     }
 
     /// An engine on `store`, to be told how it differs from the defaults and then started.
     pub fn builder(store: impl Store) -> EngineBuilder {
         EngineBuilder::on(Arc::new(store))
+    }
+
+    /// An engine on the database at `url`, of the forms of [`connect`](Self::connect), to be told
+    /// how it differs from the defaults and then started. Nothing is opened yet.
+    ///
+    /// # Errors
+    /// `Invalid` when the scheme is another one, its feature was not built in, or the rest of the
+    /// url does not read.
+    pub fn builder_at(url: &str) -> Result<EngineBuilder> {
+        Ok(EngineBuilder::on(crate::store::url::open(url)?))
     }
 
     async fn build(builder: EngineBuilder) -> Result<Self> {
@@ -175,7 +183,8 @@ impl EngineBuilder {
         self
     }
 
-    /// How much a run may have open, and how large values may be. Default: [`Limits::default`].
+    /// How much a run may have open, and how large values may be. Default: [`Limits::default`],
+    /// which does not read the environment: [`Limits::from_env`] does.
     pub const fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
