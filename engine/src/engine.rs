@@ -41,7 +41,7 @@ pub(crate) struct Core {
     pub(crate) clock: Arc<Clock>,
     pub(crate) wake: Arc<Wake>,
     pub(crate) values: Arc<Values>,
-    _watch: Mutex<JoinSet<()>>,
+    watching: Mutex<JoinSet<()>>,
     committer: Committer,
     fleet: Fleet,
     /// Where leases are renewed.
@@ -104,21 +104,20 @@ impl Engine {
         let mut watching = JoinSet::new();
         watching.spawn(wake::watch_ends(Arc::clone(&store), Arc::clone(&wake)));
         watching.spawn(retention::hold(Arc::clone(&store), fleet.owner()));
-        let core = Arc::new_cyclic(|core| {
-            watching.spawn(schedule::run(Weak::clone(core)));
-            Core {
-                store,
-                ids,
-                clock,
-                wake,
-                values,
-                _watch: Mutex::new(watching),
-                committer,
-                fleet,
-                aside,
-                workers: Mutex::default(),
-            }
+        let core = Arc::new(Core {
+            store,
+            ids,
+            clock,
+            wake,
+            values,
+            watching: Mutex::new(watching),
+            committer,
+            fleet,
+            aside,
+            workers: Mutex::default(),
         });
+        // Only once the core is there: a scheduler that does not find it takes it for gone, and ends.
+        locked(&core.watching).spawn(schedule::run(Arc::downgrade(&core)));
         Ok(Self { core })
     }
 
