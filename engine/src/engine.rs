@@ -15,10 +15,11 @@ use crate::committer::{Committer, Patience, locked, unanswered};
 use crate::fleet::Fleet;
 use crate::limits::Limits;
 use crate::model::{Ids, Namespace, OwnerId, Queue, Record, RunId, Timestamp};
+use crate::recovery::Recovery;
 use crate::retention;
 use crate::schedule;
 use crate::signals::SIGNALS;
-use crate::store::{CallerTransaction, Outcome, Ready, Start, Store, Write};
+use crate::store::{CallerTransaction, Outcome, Ready, Role, Start, Store, Term, Write};
 use crate::values::{Codec, Values};
 use crate::wake::{self, Backend, Channel, Health, Wake};
 use crate::worker::{Eager, Shop, WorkerBuilder};
@@ -41,9 +42,11 @@ pub(crate) struct Core {
     pub(crate) clock: Arc<Clock>,
     pub(crate) wake: Arc<Wake>,
     pub(crate) values: Arc<Values>,
+    /// What this process does beside its calls.
     watching: Mutex<JoinSet<()>>,
     committer: Committer,
     fleet: Fleet,
+    pub(crate) recovery: Recovery,
     /// Where leases are renewed.
     pub(crate) aside: Aside,
     /// The workers of this process, for questions.
@@ -93,12 +96,14 @@ impl Engine {
 
     async fn build(builder: EngineBuilder) -> Result<Self> {
         coord_core::signals::register(SIGNALS);
+        builder.recovery.check()?;
         let store = builder.store;
         store.migrate().await?;
+        let recovery = builder.recovery;
         let values = Arc::new(Values::new(builder.codec, builder.limits));
         let (ids, clock) = (Arc::new(Ids::random()), Arc::new(Clock::default()));
         let aside = Aside::start(&store)?;
-        let fleet = Fleet::join(Arc::clone(&store), &aside, Arc::clone(&ids)).await?;
+        let fleet = Fleet::join(&store, &aside, &ids, recovery).await?;
         let wake = Arc::new(Wake::new(builder.wake));
         let committer = Committer::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&wake));
         let mut watching = JoinSet::new();
@@ -113,6 +118,7 @@ impl Engine {
             watching: Mutex::new(watching),
             committer,
             fleet,
+            recovery,
             aside,
             workers: Mutex::default(),
         });
@@ -143,6 +149,19 @@ impl Engine {
         retention::pass(&*self.core.store, None).await
     }
 
+    /// Says that this process has ended, and gives its roles up, so that nobody waits to find out.
+    /// To be called after the [`shutdown`](crate::worker::Worker::shutdown) of its workers, as the
+    /// last use of this engine and its clients. An engine that is dropped instead is found dead.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Timeout` when the database does not answer: others find it dead then.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: others find this process dead then.
+    pub async fn shutdown(self) -> Result<()> {
+        self.core.leave().await
+    }
+
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn values(&self) -> &Values {
         &self.core.values
@@ -162,6 +181,7 @@ pub struct EngineBuilder {
     wake: Vec<Arc<dyn Backend>>,
     limits: Limits,
     codec: Option<Arc<dyn Codec>>,
+    recovery: Recovery,
 }
 
 impl EngineBuilder {
@@ -171,6 +191,7 @@ impl EngineBuilder {
             wake: Vec::new(),
             limits: Limits::default(),
             codec: None,
+            recovery: Recovery::default(),
         }
     }
 
@@ -196,11 +217,18 @@ impl EngineBuilder {
         self
     }
 
+    /// How soon the others notice that this process is gone. Default: [`Recovery::default`].
+    pub const fn recovery(mut self, recovery: Recovery) -> Self {
+        self.recovery = recovery;
+        self
+    }
+
     /// Starts it, and brings the schema of its database to this version.
     ///
     /// # Errors
     /// `Unavailable` or `Timeout` when the database does not answer; `Corrupt` when its schema is
-    /// of another application or a later version.
+    /// of another application or a later version; `Invalid` when the times of
+    /// [`recovery`](Self::recovery) would take the living for dead.
     ///
     /// # Cancel safety
     /// Safe: migrations happen whole or not at all.
@@ -277,9 +305,21 @@ impl Core {
         self.fleet.owner().borrow().clone()
     }
 
+    /// The term of this process in `role`, if it has or gets one.
+    pub(crate) async fn elect(&self, role: Role, ttl: Duration) -> Result<Option<Term>> {
+        self.fleet.elect(role, ttl).await
+    }
+
     /// Hears when this process becomes another incarnation.
     pub(crate) fn watch_owner(&self) -> watch::Receiver<OwnerId> {
         self.fleet.owner()
+    }
+
+    /// Ends what this process does for others, and what they wait for.
+    async fn leave(&self) -> Result<()> {
+        let mut watching = std::mem::take(&mut *locked(&self.watching));
+        watching.shutdown().await;
+        self.fleet.leave().await
     }
 
     /// A worker of this process has begun.

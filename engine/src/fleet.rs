@@ -10,45 +10,51 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::aside::Aside;
+use crate::committer::locked;
 use crate::model::{Ids, OwnerId};
+use crate::recovery::Recovery;
 use crate::signals::Signal;
-use crate::store::{Heartbeat, Incarnation, Registration, Store};
+use crate::store::{Heartbeat, Incarnation, Registration, Role, Store, Term};
 
-/// How long an incarnation counts as alive without a heartbeat: three of them, so that one may be
-/// lost and one be late. It must be longer than the term of the one who declares deaths, a heartbeat
-/// and two seconds, or an outage that the leader survives would cost a healthy peer its life.
-pub(crate) const TTL: Duration = Duration::from_secs(15);
-/// How often it shows that it lives.
-const EVERY: Duration = Duration::from_secs(5);
-/// After how long without an answer it takes itself for dead: two seconds before others may.
-const TRUSTED: Duration = Duration::from_secs(13);
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(2));
 
 /// The incarnation of this process. Dropped, it is silent, and others find it dead.
 pub(crate) struct Fleet {
     owner: Arc<watch::Sender<OwnerId>>,
-    _heart: Mutex<JoinSet<()>>,
+    store: Arc<dyn Store>,
+    recovery: Recovery,
+    /// Whether it has left. Held while a role is asked for, so that none comes after that.
+    has_left: Arc<tokio::sync::Mutex<bool>>,
+    heart: Mutex<JoinSet<()>>,
 }
 
 impl Fleet {
     /// Registers this process, and goes on `aside` to show that it lives.
-    pub(crate) async fn join(store: Arc<dyn Store>, aside: &Aside, ids: Arc<Ids>) -> Result<Self> {
+    pub(crate) async fn join(
+        store: &Arc<dyn Store>,
+        aside: &Aside,
+        ids: &Arc<Ids>,
+        recovery: Recovery,
+    ) -> Result<Self> {
         let id = ids.owner();
-        let member = Member {
-            store,
-            ids: Arc::clone(&ids),
+        let member = |store| Member {
+            store: Arc::clone(store),
+            ids: Arc::clone(ids),
+            recovery,
         };
-        member.register(&id).await?;
+        member(store).register(&id).await?;
         let owner = Arc::new(watch::Sender::new(id));
-        let member = Member {
-            store: Arc::clone(aside.store()),
-            ids,
-        };
         let mut heart = JoinSet::new();
-        heart.spawn_on(member.live(Arc::clone(&owner)), aside.runtime());
+        heart.spawn_on(
+            member(aside.store()).live(Arc::clone(&owner)),
+            aside.runtime(),
+        );
         Ok(Self {
             owner,
-            _heart: Mutex::new(heart),
+            store: Arc::clone(store),
+            recovery,
+            has_left: Arc::default(),
+            heart: Mutex::new(heart),
         })
     }
 
@@ -56,11 +62,61 @@ impl Fleet {
     pub(crate) fn owner(&self) -> watch::Receiver<OwnerId> {
         self.owner.subscribe()
     }
+
+    /// Its term in `role`, if it has or gets one; none after it has left. Once asked for, it is
+    /// asked for to the end, also when the caller is gone.
+    pub(crate) async fn elect(&self, role: Role, ttl: Duration) -> Result<Option<Term>> {
+        let (store, has_left) = (Arc::clone(&self.store), Arc::clone(&self.has_left));
+        let owner = self.owner.borrow().clone();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "its caller joins it, and one that is gone does not end it half way"
+        )]
+        let asked = tokio::spawn(async move {
+            let has_left = has_left.lock().await;
+            if *has_left {
+                return Ok(None);
+            }
+            store.elect(role, &owner, ttl).await
+        });
+        match asked.await {
+            Ok(elected) => elected,
+            Err(died) => match died.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime ends.
+                Err(_) => Ok(None),
+            },
+        }
+    }
+
+    /// Gives its roles up, and says that it has ended.
+    pub(crate) async fn leave(&self) -> Result<()> {
+        let mut has_left = self.has_left.lock().await;
+        *has_left = true;
+        let mut heart = std::mem::take(&mut *locked(&self.heart));
+        heart.shutdown().await;
+        let id = self.owner.borrow().clone();
+        for role in [Role::Recovery, Role::Scheduler, Role::Retention] {
+            // That says which term it is. One that nobody has is taken and given up.
+            let term = self.store.elect(role, &id, self.recovery.term).await?;
+            if let Some(term) = term {
+                self.store.resign(&term).await?;
+            }
+        }
+        let heartbeat = Heartbeat {
+            id,
+            ttl: self.recovery.ttl,
+            draining: false,
+            stopped: true,
+        };
+        self.store.heartbeat(&heartbeat).await.map(drop)
+    }
 }
 
 struct Member {
     store: Arc<dyn Store>,
     ids: Arc<Ids>,
+    recovery: Recovery,
 }
 
 impl Member {
@@ -72,7 +128,7 @@ impl Member {
                 build: None,
                 pid: std::process::id(),
             },
-            ttl: TTL,
+            ttl: self.recovery.ttl,
             alone: false,
         };
         self.store.register(&registration).await.map(drop)
@@ -85,14 +141,14 @@ impl Member {
         let mut failures = 0;
         loop {
             let wait = if failures == 0 {
-                EVERY
+                self.recovery.heartbeat
             } else {
                 BACKOFF.jittered(failures)
             };
             tokio::time::sleep(wait).await;
             let id = owner.borrow().clone();
             let sent = Instant::now();
-            let beat = tokio::time::timeout(EVERY, self.beat(&id, false)).await;
+            let beat = tokio::time::timeout(self.recovery.heartbeat, self.beat(&id, false)).await;
             match beat {
                 Ok(Ok(true)) => (last, failures) = (sent, 0),
                 Ok(Ok(false)) => {
@@ -111,7 +167,7 @@ impl Member {
                     failures += 1;
                 }
             }
-            if last.elapsed() > TRUSTED {
+            if last.elapsed() > self.recovery.trusted() {
                 (last, failures) = (self.begin_again(&id, &owner).await, 0);
             }
         }
@@ -120,7 +176,7 @@ impl Member {
     async fn beat(&self, id: &OwnerId, stopped: bool) -> Result<bool> {
         let heartbeat = Heartbeat {
             id: id.clone(),
-            ttl: TTL,
+            ttl: self.recovery.ttl,
             draining: false,
             stopped,
         };

@@ -79,6 +79,7 @@
 //! | [`worker::WorkerBuilder`], [`worker::Worker`], [`worker::Attempt`] | doing the work |
 //! | [`flow`]: [`Context`](flow::Context), [`Workflow`](flow::Workflow), [`Activity`](flow::Activity), [`Signal`](flow::Signal), [`Query`](flow::Query) | writing workflows |
 //! | [`EngineBuilder`], [`wake`] | how processes hear of each other's work |
+//! | [`Recovery`] | how soon it is noticed that one of them is gone |
 //! | [`model`], [`transition`] | the data, and its rules: pure |
 //! | `testing` | tests of workflows in virtual time, with the feature of that name |
 //! | [`store`] | the port to a database, and what it promises |
@@ -107,6 +108,7 @@ pub mod limits;
 #[cfg(any(test, feature = "testing"))]
 pub mod memory;
 pub mod model;
+mod recovery;
 mod retention;
 mod schedule;
 mod signals;
@@ -120,6 +122,7 @@ pub mod worker;
 
 pub use engine::{Engine, EngineBuilder};
 pub use limits::{Limits, VARIABLES};
+pub use recovery::Recovery;
 pub use signals::SIGNALS;
 pub use values::Codec;
 

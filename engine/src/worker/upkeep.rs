@@ -5,25 +5,24 @@ use std::time::Duration;
 
 use coord_core::Result;
 use coord_core::signals::Detail;
+use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use super::Shop;
 use super::attempt::{emit_ended, last, timed_out};
-use crate::fleet;
 use crate::model::{self, AttemptEnd, Due, Event, EventKind, Message};
 use crate::signals::Signal;
 use crate::store::{
-    BlockedReason, Held, Holder, Overdue, PutBack, PutBackHow, Role, Settle, Sweep, Write,
+    BlockedReason, Held, Holder, Overdue, PutBack, PutBackHow, Role, Settle, Sweep, Term, Write,
 };
 use crate::transition::{Verdict, expired, judge};
 use crate::wake::Channel;
 
-/// How often. A lease that has ended waits for at most this long.
-const EVERY: Duration = Duration::from_secs(5);
-/// How long the one who does it is the one: longer than the time between, so that it stays.
-const TERM: Duration = Duration::from_secs(8);
 /// How many tasks at a time.
 const LIMIT: u32 = 100;
+/// Between portions of what was left: two thousand tasks a second at most, so that what lives is not
+/// slowed down by what died.
+const PAUSE: Duration = Duration::from_millis(50);
 /// A task that was taken back so often took its process down each time.
 const POISON_AFTER: u32 = 5;
 
@@ -31,7 +30,7 @@ impl Shop {
     /// Takes back and ends, in every term that this worker gets.
     pub(super) async fn upkeep(self: Arc<Self>) {
         // A short lease is meant to be noticed soon.
-        let mut ticks = tokio::time::interval(EVERY.min(self.lease));
+        let mut ticks = tokio::time::interval(self.core.recovery.every.min(self.lease));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
@@ -44,14 +43,30 @@ impl Shop {
         }
     }
 
-    async fn keep_up(&self) -> Result<()> {
-        let owner = self.core.owner();
-        let elected = self.core.store.elect(Role::Recovery, &owner, TERM).await?;
-        let Some(term) = elected else {
-            return Ok(());
+    async fn keep_up(self: &Arc<Self>) -> Result<()> {
+        // A portion that is not full was the last one.
+        while self.take_back().await? {
+            tokio::time::sleep(PAUSE).await;
+        }
+        while self.end_all_overdue().await? {
+            tokio::time::sleep(PAUSE).await;
+        }
+        Ok(())
+    }
+
+    /// The term of this process, if it has or gets one.
+    async fn lead(&self) -> Result<Option<Term>> {
+        let term = self.core.recovery.term;
+        self.core.elect(Role::Recovery, term).await
+    }
+
+    /// Takes back a portion of what nobody works on. Whether there may be more.
+    async fn take_back(&self) -> Result<bool> {
+        let Some(term) = self.lead().await? else {
+            return Ok(false);
         };
         // After an outage every heartbeat looks old, but only for as long as it takes to beat again.
-        if term.now.since(term.acquired_at) >= fleet::TTL {
+        if term.now.since(term.acquired_at) >= self.core.recovery.ttl {
             self.core.store.bury(&term).await?;
         }
         let sweep = Sweep {
@@ -65,6 +80,7 @@ impl Shop {
         let queues = swept.queues.iter();
         let queues = queues.map(|(namespace, queue, kind)| Channel::tasks(*kind, namespace, queue));
         self.core.wake.signal(&queues.collect::<Vec<_>>());
+        let taken = swept.ready + swept.poisoned.len() as u64;
         for task in swept.poisoned {
             let reason = BlockedReason::Poison;
             let error = Detail::new("its owner was gone each time that it was claimed");
@@ -75,22 +91,47 @@ impl Shop {
             }
             .emit();
         }
-        for overdue in self.core.store.overdue(LIMIT).await? {
-            self.end_overdue(overdue).await?;
-        }
-        Ok(())
+        Ok(taken >= u64::from(LIMIT))
     }
 
-    async fn end_overdue(&self, overdue: Overdue) -> Result<()> {
+    /// Ends a portion of the activities whose time is over. Whether there may be more.
+    async fn end_all_overdue(self: &Arc<Self>) -> Result<bool> {
+        if self.lead().await?.is_none() {
+            return Ok(false);
+        }
+        let found = self.core.store.overdue(LIMIT).await?;
+        let is_full = found.len() >= LIMIT as usize;
+        let mut ending = JoinSet::new();
+        for overdue in found {
+            let shop = Arc::clone(self);
+            // Together, so that they share a transaction.
+            ending.spawn(async move { shop.end_overdue(overdue).await });
+        }
+        let mut has_ended = false;
+        for ended in ending.join_all().await {
+            match ended {
+                Ok(is_over) => has_ended |= is_over,
+                // One that cannot be ended keeps no other from it.
+                Err(error) => Signal::StoreFailed {
+                    error: Detail::error(&error),
+                }
+                .emit(),
+            }
+        }
+        Ok(is_full && has_ended)
+    }
+
+    /// Ends the attempt or the activity. Whether its time was over.
+    async fn end_overdue(&self, overdue: Overdue) -> Result<bool> {
         let event = Event::from_record(overdue.scheduled)?;
         let EventKind::ActivityScheduled(activity) = &event.kind else {
-            return Ok(());
+            return Ok(false);
         };
         let (task, now) = (overdue.task, overdue.now);
         let under_way = overdue.started_at.zip(overdue.heartbeat_at);
         let times = &activity.timeouts;
         let Some(which) = expired(times, overdue.scheduled_at, under_way, task.attempt, now) else {
-            return Ok(());
+            return Ok(false);
         };
         let attempt = model::Attempt {
             id: task
@@ -144,6 +185,6 @@ impl Shop {
             }
         };
         // Lost means that it ended meanwhile.
-        self.core.commit(write).await.map(drop)
+        self.core.commit(write).await.map(|_| true)
     }
 }

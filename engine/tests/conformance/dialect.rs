@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use coord_engine::Engine;
 #[cfg(feature = "mysql")]
 use coord_engine::store::Mysql;
 #[cfg(feature = "postgres")]
 use coord_engine::store::Postgres;
 use coord_engine::store::{Sqlite, Store};
+use coord_engine::{Engine, EngineBuilder};
 use sqlx::Connection;
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -233,6 +233,17 @@ impl Database {
             #[cfg(feature = "mysql")]
             Some(("mysql", _)) => Arc::new(Mysql::connect(address).expect("a url")),
             _ => Arc::new(Sqlite::file(address)),
+        }
+    }
+
+    /// An engine to be on the database at such an address.
+    pub(crate) fn engine_at_address(address: &str) -> EngineBuilder {
+        match address.split_once("://") {
+            #[cfg(feature = "postgres")]
+            Some(("postgres", _)) => Engine::builder(postgres(address)),
+            #[cfg(feature = "mysql")]
+            Some(("mysql", _)) => Engine::builder(Mysql::connect(address).expect("a url")),
+            _ => Engine::builder(Sqlite::file(address)),
         }
     }
 

@@ -5,6 +5,7 @@ mod callers;
 mod claims;
 mod clients;
 mod crowds;
+mod deaths;
 mod dialect;
 mod ends;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -211,6 +212,13 @@ on_every_dialect! {
         processes_of_their_own_share_the_work
         a_process_that_is_alone_takes_over_at_once
     }
+    deaths {
+        what_a_killed_process_had_goes_on_long_before_its_lease_ends
+        what_the_killed_leader_had_goes_on_long_before_its_lease_ends
+        a_process_that_was_paused_for_longer_than_its_life_changes_nothing
+        a_process_that_stops_is_not_waited_for
+        a_process_that_leaves_gives_its_roles_up
+    }
 }
 
 #[cfg(feature = "mysql")]
@@ -291,6 +299,12 @@ async fn a_process_of_another_test() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_of_another_test() {
     storm::worker().await;
+}
+
+/// Not a test by itself: what the tests of [`deaths`] run as other processes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_of_another_test() {
+    deaths::node().await;
 }
 
 /// A service may end its runtime before it lets go of its store.
