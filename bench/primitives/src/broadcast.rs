@@ -94,6 +94,7 @@ pub(crate) async fn run(server: &Server) -> Result<Table> {
         title: format!(
             "broadcast: one publisher, {subscribers} subscribers in {NODES} processes; {ROUNDS} rounds a side, in turn"
         ),
+        server: String::new(),
         load: Vec::new(),
         notes: vec![
             format!(

@@ -12,8 +12,8 @@ pub(crate) use miss::{NODE, node};
 use redis::aio::MultiplexedConnection;
 use serde::Serialize;
 
-use crate::npm::{Driven, Npm};
-use crate::round::{Sample, drive, measure};
+use crate::npm::Npm;
+use crate::round::{Driven, Sample, drive, measure};
 use crate::server::Server;
 use crate::statistics::{Spread, median, quantile};
 use crate::table::{Cost, Row, Table, Target};
@@ -163,6 +163,7 @@ pub(crate) async fn run(server: &Server, npm: Option<&Npm>) -> Result<Table> {
             "cache: hits, {ROUNDS} rounds of {} ms a side, in turn; misses of {CALLERS} callers in each of {PROCESSES} processes",
             ROUND.as_millis()
         ),
+        server: String::new(),
         load: Vec::new(),
         notes: vec![
             "ratio: the median of the ratios of each round; a value has 120 bytes".to_owned(),

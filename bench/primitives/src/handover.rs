@@ -98,6 +98,7 @@ pub(crate) async fn run(server: &Server, npm: Option<&Npm>) -> Result<Table> {
             "handover: {WAITERS} waiters for one lock, kept for no time; {ROUNDS} rounds of {} ms a side, in turn",
             ROUND.as_millis()
         ),
+        server: String::new(),
         load: Vec::new(),
         notes: vec![
             format!(

@@ -11,8 +11,8 @@ use serde::Serialize;
 use throttle_kit::{RateLimitBackend as _, RedisBackend};
 
 use crate::Result;
-use crate::npm::{Driven, Npm};
-use crate::round::{Sample, drive, measure};
+use crate::npm::Npm;
+use crate::round::{Driven, Sample, drive, measure};
 use crate::scripts;
 use crate::server::Server;
 use crate::statistics::{Spread, median};
@@ -87,6 +87,7 @@ pub(crate) async fn run(server: &Server, npm: Option<&Npm>) -> Result<Table> {
             "limit: a permit of a limit that has enough; {ROUNDS} rounds of {} ms a side, in turn",
             ROUND.as_millis()
         ),
+        server: String::new(),
         load: Vec::new(),
         notes: vec![
             "ratio: the median of the ratios of each round; costs are a call".to_owned(),

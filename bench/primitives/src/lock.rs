@@ -59,6 +59,7 @@ pub(crate) async fn run(server: &Server, npm: Option<&Npm>) -> Result<Table> {
             "lock: acquire and release of a key of one's own; {ROUNDS} rounds of {} ms a side, in turn",
             ROUND.as_millis()
         ),
+        server: String::new(),
         load: Vec::new(),
         notes: vec![
             "ratio: the median of the ratios of each round; costs are a pair of calls".to_owned(),

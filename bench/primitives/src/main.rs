@@ -5,32 +5,22 @@ mod cache;
 mod handover;
 mod limit;
 mod lock;
-mod machine;
 mod npm;
 mod renewal;
 mod round;
 mod scripts;
 mod server;
-mod statistics;
-mod table;
 mod tick;
 
-use std::collections::BTreeMap;
-use std::error::Error;
-use std::fs;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
+use coord_bench_measure::results::{Results, block_on, finished};
+use coord_bench_measure::{Result, machine, statistics, table};
 use coord_core::{Env, Variable};
-use serde::Serialize;
-use serde_json::Value;
 
-use machine::Machine;
 use npm::Npm;
 use server::Server;
 use table::Table;
-
-type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
 const URL: Variable = Variable {
     name: "COORD_BENCH_REDIS_URL",
@@ -51,13 +41,6 @@ const NAMES: [&str; 7] = [
     "broadcast",
 ];
 
-/// What stands in `bench/results.json`: the last run of each benchmark.
-#[derive(Serialize)]
-struct Results {
-    machine: Machine,
-    benchmarks: BTreeMap<String, Value>,
-}
-
 fn main() -> ExitCode {
     let names: Vec<_> = std::env::args().skip(1).collect();
     match names.split_first().map(|(one, rest)| (one.as_str(), rest)) {
@@ -70,29 +53,6 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     finished(block_on(WORKERS, run(&names)))
-}
-
-fn block_on(workers: usize, work: impl Future<Output = Result<()>>) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(workers)
-        .enable_all()
-        .build()?;
-    runtime.block_on(work)
-}
-
-fn finished(done: Result<()>) -> ExitCode {
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("bench: {error}");
-            let mut source = error.source();
-            while let Some(cause) = source {
-                eprintln!("  because: {cause}");
-                source = cause.source();
-            }
-            ExitCode::FAILURE
-        }
-    }
 }
 
 async fn run(names: &[String]) -> Result<()> {
@@ -109,10 +69,8 @@ async fn run(names: &[String]) -> Result<()> {
             None
         }
     };
-    let mut results = Results {
-        machine: Machine::new(server.identity().await?),
-        benchmarks: earlier(),
-    };
+    let mut results = Results::open();
+    let identity = server.identity().await?;
     for name in NAMES {
         if !names.is_empty() && !names.iter().any(|one| one == name) {
             continue;
@@ -128,26 +86,9 @@ async fn run(names: &[String]) -> Result<()> {
             "cache" => cache::run(&server, npm.as_ref()).await?,
             _ => broadcast::run(&server).await?,
         };
-        table.load = load;
-        println!("{}", table.text());
-        let table = serde_json::to_value(&table)?;
-        results.benchmarks.insert(name.to_owned(), table);
-        fs::write(path(), serde_json::to_string_pretty(&results)? + "\n")?;
+        (table.load, table.server) = (load, identity.clone());
+        results.add(name, &table)?;
     }
-    println!("bench: {}", path().display());
+    results.close();
     Ok(())
-}
-
-/// What earlier runs found, so that a run of one benchmark keeps the others.
-fn earlier() -> BTreeMap<String, Value> {
-    let text = fs::read_to_string(path()).unwrap_or_default();
-    let mut results: Value = serde_json::from_str(&text).unwrap_or_default();
-    let benchmarks = results.get_mut("benchmarks").map(Value::take);
-    serde_json::from_value(benchmarks.unwrap_or_default()).unwrap_or_default()
-}
-
-fn path() -> PathBuf {
-    let bench: PathBuf = [env!("CARGO_MANIFEST_DIR"), ".."].iter().collect();
-    let bench = bench.canonicalize().unwrap_or(bench);
-    bench.join("results.json")
 }

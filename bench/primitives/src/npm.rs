@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -76,16 +76,6 @@ impl Npm {
         }
         Ok(serde_json::from_value(answer)?)
     }
-}
-
-/// What one round of repeated work came to.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Driven {
-    pub(crate) ops: u64,
-    pub(crate) elapsed_ms: f64,
-    pub(crate) p50_us: f64,
-    /// Of the client.
-    pub(crate) cpu_us: f64,
 }
 
 /// Whether what is installed is what the lock file names now: npm writes its copy when it is done.

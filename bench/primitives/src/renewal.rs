@@ -58,6 +58,7 @@ pub(crate) async fn run(server: &Server) -> Result<Table> {
     let peer = "a call a lease";
     Ok(Table {
         title: format!("renewal: {LEASES} leases of a client, renewed at a third of their TTL"),
+        server: String::new(),
         load: Vec::new(),
         notes: vec![
             "a call a lease: redis-rs with the same script, 64 calls under way; costs are a renewal"

@@ -57,6 +57,7 @@ pub(crate) async fn run(server: &Server, npm: Option<&Npm>) -> Result<Table> {
         title: format!(
             "tick: {RECORDS} records of each of {ORGS} tenants, on {NODES} nodes; {ROUNDS} rounds a side, in turn"
         ),
+        server: String::new(),
         load: Vec::new(),
         notes: vec![
             "enqueue: from the due tick to the last record in the queue, while nobody consumes"

@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use super::{ROUND, TASKS, TTL_MS};
 use crate::Result;
-use crate::npm::{Driven, Npm};
-use crate::round::drive;
+use crate::npm::Npm;
+use crate::round::{Driven, drive};
 use crate::scripts::{self, LockKeys};
 use crate::server::Server;
 

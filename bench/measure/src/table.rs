@@ -8,46 +8,49 @@ use crate::statistics::{Spread, median};
 
 /// What one benchmark found.
 #[derive(Debug, Serialize)]
-pub(crate) struct Table {
-    pub(crate) title: String,
+pub struct Table {
+    /// What it is about.
+    pub title: String,
+    /// On what it was measured.
+    pub server: String,
     /// The load averages before it.
-    pub(crate) load: Vec<f64>,
-    pub(crate) notes: Vec<String>,
-    pub(crate) rows: Vec<Row>,
+    pub load: Vec<f64>,
+    pub notes: Vec<String>,
+    pub rows: Vec<Row>,
 }
 
 /// Ours beside one peer.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Row {
-    pub(crate) work: String,
-    pub(crate) peer: String,
-    pub(crate) unit: &'static str,
-    pub(crate) ours: Spread,
-    pub(crate) theirs: Spread,
+pub struct Row {
+    pub work: String,
+    pub peer: String,
+    pub unit: &'static str,
+    pub ours: Spread,
+    pub theirs: Spread,
     /// Ours by the peer's.
-    pub(crate) ratio: f64,
-    pub(crate) target: Option<Target>,
-    pub(crate) met: Option<bool>,
-    pub(crate) our_cost: Cost,
-    pub(crate) their_cost: Cost,
+    pub ratio: f64,
+    pub target: Option<Target>,
+    pub met: Option<bool>,
+    pub our_cost: Cost,
+    pub their_cost: Cost,
 }
 
 /// What one piece of work costs.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
-pub(crate) struct Cost {
+pub struct Cost {
     /// Calls of the server, each a round trip unless they are pipelined.
-    pub(crate) round_trips: Option<f64>,
+    pub round_trips: Option<f64>,
     /// Microseconds of the server's CPU.
-    pub(crate) server_us: Option<f64>,
+    pub server_us: Option<f64>,
     /// Of these, in the command or script itself.
-    pub(crate) executing_us: Option<f64>,
+    pub executing_us: Option<f64>,
     /// Microseconds of the client's CPU.
-    pub(crate) client_us: Option<f64>,
+    pub client_us: Option<f64>,
 }
 
 impl Cost {
     /// What a round costs in the middle of them; nothing where no round knows.
-    pub(crate) fn median(rounds: impl Iterator<Item = Self> + Clone) -> Self {
+    pub fn median(rounds: impl Iterator<Item = Self> + Clone) -> Self {
         let of = |pick: fn(&Self) -> Option<f64>| {
             let mut known = rounds.clone().filter_map(|cost| pick(&cost)).peekable();
             known.peek().is_some().then(|| median(known))
@@ -63,7 +66,7 @@ impl Cost {
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Target {
+pub enum Target {
     RatioAtLeast(f64),
     RatioAtMost(f64),
     OursAtMost(f64),
@@ -71,7 +74,7 @@ pub(crate) enum Target {
 
 impl Row {
     /// The row with its target, and whether it is met.
-    pub(crate) fn aim(mut self, target: Target) -> Self {
+    pub fn aim(mut self, target: Target) -> Self {
         let met = match target {
             Target::RatioAtLeast(bound) => self.ratio >= bound,
             Target::RatioAtMost(bound) => self.ratio <= bound,
@@ -122,7 +125,7 @@ impl Row {
 }
 
 impl Table {
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         const HEAD: [&str; 9] = [
             "work",
             "ours (min-max)",

@@ -7,14 +7,13 @@ use serde::Serialize;
 
 /// What the figures depend on.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Machine {
+pub struct Machine {
     cores: usize,
     cpu: String,
-    server: String,
 }
 
 impl Machine {
-    pub(crate) fn new(server: String) -> Self {
+    pub fn here() -> Self {
         let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let model = info.lines().find_map(|line| {
             let (key, value) = line.split_once(':')?;
@@ -23,20 +22,19 @@ impl Machine {
         Self {
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             cpu: model.unwrap_or_else(|| "unknown".to_owned()),
-            server,
         }
     }
 }
 
 /// The load averages of one, five and fifteen minutes.
-pub(crate) fn load() -> Vec<f64> {
+pub fn load() -> Vec<f64> {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let fields = text.split_whitespace().take(3);
     fields.filter_map(|field| field.parse().ok()).collect()
 }
 
 /// The CPU time of this process's living threads, or of those named `name`.
-pub(crate) fn cpu(name: Option<&str>) -> Duration {
+pub fn cpu(name: Option<&str>) -> Duration {
     let Ok(threads) = fs::read_dir("/proc/self/task") else {
         return Duration::ZERO;
     };

@@ -1,0 +1,68 @@
+//! The workflow engine side by side with its peers.
+
+mod compare;
+mod dialects;
+mod mysql;
+mod ours;
+mod peers;
+mod server;
+
+use std::process::ExitCode;
+
+use coord_bench_measure::results::{Results, block_on, finished};
+use coord_bench_measure::{Result, machine};
+use coord_core::{Env, Variable};
+
+use mysql::MySql;
+use server::Server;
+
+const URL: Variable = Variable {
+    name: "COORD_BENCH_PG_URL",
+    default: "postgres://postgres@127.0.0.1:5432",
+    about: "The PostgreSQL server to measure on, without a database: nothing else may use it meanwhile.",
+};
+
+const MYSQL_URL: Variable = Variable {
+    name: "COORD_BENCH_MYSQL_URL",
+    default: "mysql://root@127.0.0.1:3306",
+    about: "The MySQL or MariaDB server to measure on, without a database: nothing else may use it meanwhile.",
+};
+
+/// Both cores of a small machine, which the server needs as well.
+const WORKERS: usize = 2;
+
+const NAMES: [&str; 5] = ["steps", "noop", "start", "slow-disk", "dialects"];
+
+fn main() -> ExitCode {
+    let names: Vec<_> = std::env::args().skip(1).collect();
+    if let Some(name) = names.iter().find(|name| !NAMES.contains(&name.as_str())) {
+        eprintln!("bench: {name} is none of {}", NAMES.join(", "));
+        return ExitCode::from(2);
+    }
+    finished(block_on(WORKERS, run(&names)))
+}
+
+async fn run(names: &[String]) -> Result<()> {
+    let env = Env::process();
+    let server = Server::new(env.text(&URL)?.unwrap_or(URL.default));
+    let mysql = MySql::new(env.text(&MYSQL_URL)?.unwrap_or(MYSQL_URL.default));
+    let identity = server.identity().await?;
+    let mut results = Results::open();
+    for name in NAMES {
+        if !names.is_empty() && !names.iter().any(|one| one == name) {
+            continue;
+        }
+        let load = machine::load();
+        let mut table = match name {
+            "steps" => compare::steps(&server).await?,
+            "noop" => compare::noop(&server).await?,
+            "start" => compare::start(&server).await?,
+            "slow-disk" => compare::slow_disk(&server).await?,
+            _ => dialects::dialects(&server, &mysql).await?,
+        };
+        (table.load, table.server) = (load, identity.clone());
+        results.add(&format!("engine-{name}"), &table)?;
+    }
+    results.close();
+    Ok(())
+}

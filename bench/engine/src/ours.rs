@@ -1,0 +1,132 @@
+//! Our side: an engine, a client and a worker in one process, as a service has them.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use coord_bench_measure::Result;
+use coord_bench_measure::round::{Driven, drive};
+use coord_bench_measure::statistics::quantile;
+use coord_engine::Engine;
+use coord_engine::client::Client;
+use coord_engine::flow::{Activity, Context, Workflow};
+use coord_engine::model::{Failure, Ids, Namespace, Queue};
+use coord_engine::store::Store;
+use coord_engine::worker::{Attempt, Worker};
+
+/// The work that benchmarks name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// A workflow that returns its input.
+    Noop,
+    /// Ten local steps that return 100 bytes each.
+    Steps,
+    /// The same as activities.
+    Activities,
+    /// A start, durable, in a queue that nobody serves.
+    Start,
+}
+
+impl Work {
+    /// As peers know it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Noop => "noop",
+            Self::Steps | Self::Activities => "steps",
+            Self::Start => "start",
+        }
+    }
+}
+
+pub(crate) const NOOP: Workflow<u64, u64> = Workflow::new("bench.noop");
+const STEPS: Workflow<u64, usize> = Workflow::new("bench.steps");
+const ACTIVITIES: Workflow<u64, usize> = Workflow::new("bench.activities");
+const BYTES: Activity<u64, String> = Activity::new("bench.bytes");
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The times between the steps of a workflow, in microseconds.
+static GAPS: Mutex<Vec<f64>> = Mutex::new(Vec::new());
+
+pub(crate) struct Ours {
+    _engine: Engine,
+    client: Client,
+    ids: Arc<Ids>,
+    _worker: Worker,
+}
+
+impl Ours {
+    pub(crate) async fn start(store: impl Store) -> Result<Self> {
+        let engine = Engine::start(store).await?;
+        let worker = engine
+            .worker(Namespace::default(), Queue::default())
+            .workflow(NOOP, async |_: Context, input| Ok(input))
+            .workflow(STEPS, steps)
+            .workflow(ACTIVITIES, activities)
+            .activity(BYTES, async |_: Attempt, _: u64| Ok("x".repeat(100)))
+            .activities(256)
+            .start();
+        Ok(Self {
+            client: engine.client(Namespace::default(), Queue::default()),
+            _engine: engine,
+            ids: Arc::new(Ids::random()),
+            _worker: worker,
+        })
+    }
+
+    /// Has `tasks` tasks do `work` for `time`.
+    pub(crate) async fn drive(&self, work: Work, tasks: usize, time: Duration) -> Result<Driven> {
+        let nobody = Queue::new("nobody")?;
+        let (client, ids) = (self.client.clone(), Arc::clone(&self.ids));
+        drive(tasks, time, move |_| {
+            let (client, id, nobody) = (client.clone(), ids.workflow(), nobody.clone());
+            async move {
+                match work {
+                    Work::Noop => ended(client.start(NOOP, id, &1).await?.handle).await,
+                    Work::Steps => ended(client.start(STEPS, id, &1).await?.handle).await,
+                    Work::Activities => ended(client.start(ACTIVITIES, id, &1).await?.handle).await,
+                    Work::Start => Ok(client.start(NOOP, id, &1).queue(nobody).await.map(drop)?),
+                }
+            }
+        })
+        .await
+    }
+}
+
+async fn ended<O: serde::de::DeserializeOwned>(
+    handle: coord_engine::client::Handle<O>,
+) -> Result<()> {
+    let result = handle.result(PATIENCE).await?;
+    let result = result.ok_or("a workflow does not end")?;
+    result
+        .map(drop)
+        .map_err(|failure| failure.to_string().into())
+}
+
+/// Median and 99th percentile of the times between steps since this was last asked.
+pub(crate) fn gaps() -> (f64, f64) {
+    let mut gaps = std::mem::take(&mut *GAPS.lock().expect("no panic holds it"));
+    (quantile(&mut gaps, 0.5), quantile(&mut gaps, 0.99))
+}
+
+async fn steps(ctx: Context, _: u64) -> Result<usize, Failure> {
+    let (mut bytes, mut gaps, mut last) = (0, Vec::with_capacity(10), None::<Instant>);
+    for _ in 0..10 {
+        let value: String = ctx
+            .step("step", async || Ok::<_, Failure>("x".repeat(100)))
+            .await?;
+        bytes += value.len();
+        let now = Instant::now();
+        gaps.extend(last.map(|last| now.duration_since(last).as_secs_f64() * 1e6));
+        last = Some(now);
+    }
+    GAPS.lock().expect("no panic holds it").extend(gaps);
+    Ok(bytes)
+}
+
+async fn activities(ctx: Context, _: u64) -> Result<usize, Failure> {
+    let mut bytes = 0;
+    for step in 0..10 {
+        bytes += ctx.activity(BYTES, &step).await?.len();
+    }
+    Ok(bytes)
+}

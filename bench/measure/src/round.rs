@@ -1,0 +1,68 @@
+//! One round of one side: many tasks that do the same until the time is over.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tokio::task::JoinSet;
+
+use crate::statistics::quantile;
+use crate::{Result, machine};
+
+/// What one round of repeated work came to.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Driven {
+    /// How often it was done.
+    pub ops: u64,
+    /// In which time.
+    pub elapsed_ms: f64,
+    /// The median time of one.
+    pub p50_us: f64,
+    /// The client's CPU.
+    pub cpu_us: f64,
+}
+
+impl Driven {
+    /// Ops a second.
+    pub fn per_second(&self) -> f64 {
+        self.ops as f64 / self.elapsed_ms * 1000.0
+    }
+}
+
+/// Has `tasks` tasks, numbered from 0, repeat `work` for `time`.
+pub async fn drive<W, F>(tasks: usize, time: Duration, work: W) -> Result<Driven>
+where
+    W: Fn(usize) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<()>> + Send + 'static,
+{
+    let work = Arc::new(work);
+    let mut running = JoinSet::new();
+    let cpu = machine::cpu(None);
+    let start = Instant::now();
+    for task in 0..tasks {
+        let work = Arc::clone(&work);
+        running.spawn(async move {
+            let mut times = Vec::new();
+            loop {
+                let from = Instant::now();
+                if from.duration_since(start) >= time {
+                    return Ok::<_, Box<dyn std::error::Error + Send + Sync>>(times);
+                }
+                work(task).await?;
+                times.push(from.elapsed().as_secs_f64() * 1e6);
+            }
+        });
+    }
+    let mut times = Vec::new();
+    while let Some(task) = running.join_next().await {
+        times.extend(task??);
+    }
+    let elapsed = start.elapsed();
+    let cpu = machine::cpu(None).saturating_sub(cpu);
+    Ok(Driven {
+        ops: times.len() as u64,
+        elapsed_ms: elapsed.as_secs_f64() * 1000.0,
+        p50_us: quantile(&mut times, 0.5),
+        cpu_us: cpu.as_secs_f64() * 1e6,
+    })
+}
