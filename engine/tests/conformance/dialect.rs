@@ -11,6 +11,8 @@ use coord_engine::store::{Sqlite, Store};
 use coord_engine::{Engine, EngineBuilder};
 use sqlx::Connection;
 
+#[cfg(feature = "postgres")]
+use crate::pooled::POOLER;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use crate::server;
 
@@ -153,7 +155,7 @@ impl Database {
         match self {
             #[cfg(feature = "postgres")]
             Self::Postgres(_) => {
-                server::set(&server::POOLER).unwrap_or_else(|| server::url(&server::POSTGRES))
+                server::set(&POOLER).unwrap_or_else(|| server::url(&server::POSTGRES))
             }
             #[cfg(feature = "mysql")]
             Self::Mysql(_) => server::url(&server::MYSQL),
@@ -307,7 +309,7 @@ impl Database {
 #[cfg(feature = "postgres")]
 fn postgres(url: &str) -> Postgres {
     let store = Postgres::connect(url).expect("a url");
-    if server::set(&server::POOLER).is_some() {
+    if server::set(&POOLER).is_some() {
         store.without_named_statements()
     } else {
         store

@@ -1,7 +1,5 @@
 //! Where tests find the database servers, and what becomes of them where there is none.
 
-#![allow(dead_code, reason = "each program that has it takes what it needs")]
-
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
@@ -9,20 +7,15 @@ use std::path::Path;
 use coord_core::{Env, Variable};
 
 /// The `PostgreSQL` server on which tests make their databases.
+#[cfg(feature = "postgres")]
 pub(crate) const POSTGRES: Variable = Variable {
     name: "COORD_TEST_PG_URL",
     default: "postgres://postgres@127.0.0.1:5432",
     about: "server for tests, without the name of a database",
 };
 
-/// A pooler in front of that server, which gives each transaction another connection.
-pub(crate) const POOLER: Variable = Variable {
-    name: "COORD_TEST_PG_POOLER_URL",
-    default: "",
-    about: "pooler through which stores reach the server for tests",
-};
-
 /// The `MySQL` or `MariaDB` server on which tests make their databases.
+#[cfg(feature = "mysql")]
 pub(crate) const MYSQL: Variable = Variable {
     name: "COORD_TEST_MYSQL_URL",
     default: "mysql://root@127.0.0.1:3306",
