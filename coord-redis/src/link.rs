@@ -61,6 +61,8 @@ pub(crate) struct Link {
 
 struct Supervisor {
     task: JoinHandle<()>,
+    /// Where it connects to, for people.
+    place: String,
     /// Set before the task ends, so that no later call reaches a connection that is still open.
     closed: AtomicBool,
 }
@@ -81,12 +83,17 @@ impl Link {
     ) -> Self {
         let (publish, state) = watch::channel(State::Down(None));
         let (reports, reported) = mpsc::unbounded_channel();
+        let place = match &target {
+            Target::Master => config.topology.to_string(),
+            Target::Node(address) => address.to_string(),
+        };
         let supervisor = runtime.spawn(supervise(config, target, purpose, publish, reported));
         Self {
             state,
             reports,
             supervisor: Arc::new(Supervisor {
                 task: supervisor,
+                place,
                 closed: AtomicBool::new(false),
             }),
         }
@@ -149,7 +156,8 @@ impl Link {
 
     /// Why it is down.
     pub(crate) fn not_connected(&self, what: &str) -> Error {
-        let message = format!("{what}: not connected to redis within the deadline");
+        let place = &self.supervisor.place;
+        let message = format!("{what}: not connected to redis at {place} within the deadline");
         match &*self.state.borrow() {
             State::Down(Some(error)) if error.kind() == ErrorKind::Invalid => {
                 Error::invalid(message).with_source(Arc::clone(error))

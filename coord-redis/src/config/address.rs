@@ -64,6 +64,22 @@ pub(crate) enum Topology {
     Cluster(Vec<Address>),
 }
 
+impl fmt::Display for Topology {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |addresses: &[Address]| {
+            let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+            addresses.join(", ")
+        };
+        match self {
+            Self::Standalone(address) => write!(formatter, "{address}"),
+            Self::Sentinel { sentinels, master } => {
+                write!(formatter, "{master} by the sentinels {}", list(sentinels))
+            }
+            Self::Cluster(nodes) => write!(formatter, "the cluster of {}", list(nodes)),
+        }
+    }
+}
+
 /// A user and password, of which either may be missing.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Credentials {
