@@ -385,3 +385,23 @@ async fn two_schedulers_at_once_fire_each_occurrence_once() {
     assert!(now.fires.len() >= 5);
     assert_spaced(&now.fires, 10 * SECOND);
 }
+
+/// On several threads the scheduler may run before the call that starts the engine returns.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn each_engine_that_starts_fires_its_schedules() {
+    let one = async || {
+        let (_engine, client, _worker) = engine(Memory::new()).await;
+        let handle = schedule(&client);
+        let create = handle.create(When::every(SECOND), REPORT, &1);
+        create.await.expect("created");
+        while described(&handle).await.record.state.fires == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let mut all = tokio::task::JoinSet::new();
+    for _ in 0..100 {
+        all.spawn(one());
+    }
+    let all = tokio::time::timeout(MINUTE, all.join_all()).await;
+    all.expect("a scheduler in each process");
+}
