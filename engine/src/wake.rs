@@ -16,7 +16,7 @@
 //! |---|---|---|
 //! | `Redis` | Redis 6.2 or Valkey; the feature `redis`, which is on by default | a round trip to it |
 //! | `Notify` | PostgreSQL, and no pooler in between | a round trip to the database |
-//! | [`Table`] | nothing but the database | up to two seconds while all are idle, then a tenth of one |
+//! | [`Table`] | nothing but the database | up to three seconds while all are idle, then a tenth of one |
 //!
 //! Each is one more connection or none, whatever the number of workers and callers that wait, and
 //! carries one message every 5 ms at most, with all channels that had news since the last one.

@@ -14,7 +14,7 @@ use crate::store::{Reply, Store};
 const BUSY: Duration = Duration::from_millis(100);
 /// How often it is read while there is not: once, for all that wait in this process. With that, an
 /// idle node stays within two calls a second.
-const IDLE: Duration = Duration::from_secs(2);
+const IDLE: Duration = Duration::from_secs(3);
 /// For how long after a message it counts as busy.
 const BUSY_FOR: Duration = Duration::from_secs(3);
 /// How far behind the last number a message may become visible: numbers are given before commits,
@@ -25,7 +25,7 @@ const OVERLAP: i64 = 200;
 ///
 /// It needs nothing beside the database, and asks it no more than a look by each worker and caller
 /// would. Behind Redis it is slower by as much as it waits between two reads: a tenth of a second
-/// while there is traffic, two seconds before.
+/// while there is traffic, three seconds before.
 pub struct Table {
     store: Arc<dyn Store>,
 }

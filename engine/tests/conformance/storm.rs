@@ -5,13 +5,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use coord_core::{Env, Variable};
-use coord_engine::Engine;
 use coord_engine::client::Handle;
 use coord_engine::flow::{Activity, Context, Signal, Workflow};
 use coord_engine::model::{EventKind, Failure, Queue, RequestId, WorkflowId};
 use coord_engine::worker::Attempt;
 use tokio::time::Instant;
 
+use crate::dialect::Database;
 use crate::stage::{Stage, namespace};
 
 const SUM: Workflow<u64, u64> = Workflow::new("tests.sum");
@@ -177,12 +177,8 @@ pub(crate) async fn worker() {
     let Some(address) = env.text(&WORKER).expect("readable") else {
         return;
     };
-    let url = if address.contains("://") {
-        address.to_owned()
-    } else {
-        format!("sqlite:{address}")
-    };
-    let engine = Engine::connect(&url).await.expect("it starts");
+    let engine = Database::engine_at_address(address).start().await;
+    let engine = engine.expect("it starts");
     let worker = engine.worker(namespace(), Queue::default());
     let _worker = worker.workflow(SUM, sum).activity(ADD, add).start();
     println!("ready");
