@@ -84,6 +84,9 @@ const BUSY_STRIDE: Duration = Duration::from_secs(1);
 /// How many tasks [`TestKit::pass`] lets happen: what needs more at one instant is a loop.
 const MOST_AT_ONCE: usize = 100_000;
 
+/// How long closed runs are kept: a thousand years.
+const FOR_EVER: Duration = Duration::from_hours(1000 * 365 * 24);
+
 /// A test kit to be: what is real in it, and what is mocked.
 #[must_use = "it is no kit before it is started"]
 pub struct TestKitBuilder {
@@ -124,6 +127,9 @@ impl TestKit {
     ) -> Result<TestKitBuilder> {
         let memory = Memory::new();
         let engine = configure(Engine::builder(memory.clone())).start().await?;
+        // A test that lets months pass still wants to see what happened in them.
+        let client = engine.client(Namespace::default(), Queue::default());
+        client.keep_closed_runs(FOR_EVER).await?;
         let worker = engine.worker(Namespace::default(), Queue::default());
         Ok(TestKitBuilder {
             memory,
