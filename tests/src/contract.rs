@@ -30,6 +30,7 @@ pub const CRATES: &[(&str, &[Declaration])] = &[
 pub const VARIABLES: &[(&str, &[Variable])] = &[
     ("coord-redis", coord_redis::VARIABLES),
     ("coord-engine", coord_engine::VARIABLES),
+    ("coord-server", coord_server::VARIABLES),
 ];
 
 /// How the files end into which test processes write the keys they saw.

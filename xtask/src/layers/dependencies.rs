@@ -19,6 +19,8 @@ pub(super) const LAYERS: &[(&str, &[&str])] = &[
     ),
     // Through Redis go hints alone.
     ("coord-engine", &["coord-broadcast", "coord-core"]),
+    // Whoever mounts its router has an engine.
+    ("coord-server", &["coord-core", "coord-engine"]),
     // It tests them all, and its binaries collect what they declare.
     (
         "coord-tests",
@@ -32,6 +34,7 @@ pub(super) const LAYERS: &[(&str, &[&str])] = &[
             "coord-lock",
             "coord-ratelimit",
             "coord-redis",
+            "coord-server",
         ],
     ),
     // It must start fast, also when one of the others does not compile.
@@ -70,6 +73,14 @@ const RESERVATIONS: &[Reservation] = &[
         // record what the crates emit, and this package talks to a terminal.
         exempt: &["coord-tests", "xtask"],
         instead: "declare a signal in the crate's signals.rs and emit that",
+    },
+    Reservation {
+        crates: &["metrics-exporter-prometheus", "tracing-subscriber"],
+        // Its program is a whole process; a library leaves where signals go to whoever links it.
+        owner: "coord-server",
+        // Its nodes are processes of their own, too.
+        exempt: &["coord-tests"],
+        instead: "emit signals, and leave to the program where they go",
     },
 ];
 
@@ -341,6 +352,16 @@ mod tests {
                 ("coord-tests", 0),
                 ("xtask", 0),
             ] {
+                let found = reserved(&[member(name, &[package])]);
+                assert_eq!(found.len(), expected, "{name} on {package}");
+            }
+        }
+    }
+
+    #[test]
+    fn where_signals_go_is_the_business_of_programs() {
+        for package in ["metrics-exporter-prometheus", "tracing-subscriber"] {
+            for (name, expected) in [("coord-engine", 1), ("coord-server", 0), ("coord-tests", 0)] {
                 let found = reserved(&[member(name, &[package])]);
                 assert_eq!(found.len(), expected, "{name} on {package}");
             }

@@ -1,0 +1,28 @@
+//! Log lines and metrics of this process: the program is the one place that installs where they go.
+
+use coord_core::{Error, Result};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
+use tracing_subscriber::EnvFilter;
+
+/// From here on signals are JSON on standard error, their fields on top, and metrics are counted.
+///
+/// # Errors
+/// `Invalid` when something else in this process has taken either.
+pub(crate) fn install() -> Result<()> {
+    let taken = |error| Error::invalid("log lines and metrics go elsewhere").with_source(error);
+    tracing_subscriber::fmt()
+        .json()
+        .flatten_event(true)
+        .with_writer(std::io::stderr)
+        .with_env_filter(EnvFilter::new("info"))
+        .try_init()
+        .map_err(taken)?;
+    PrometheusBuilder::new()
+        .set_buckets_for_metric(
+            Matcher::Suffix("_ms".to_owned()),
+            coord_core::signals::BUCKETS,
+        )
+        .and_then(PrometheusBuilder::install_recorder)
+        .map_err(|error| taken(error.into()))?;
+    Ok(())
+}
