@@ -19,7 +19,10 @@ use crate::recovery::Recovery;
 use crate::retention;
 use crate::schedule;
 use crate::signals::SIGNALS;
-use crate::store::{CallerTransaction, Outcome, Ready, Role, Start, Store, Term, Write};
+use crate::store::{
+    CallerTransaction, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Outcome,
+    Ready, Role, Start, Store, Term, Write,
+};
 use crate::values::{Codec, Values};
 use crate::wake::{self, Backend, Channel, Health, Wake};
 use crate::worker::{Eager, Shop, WorkerBuilder};
@@ -97,7 +100,10 @@ impl Engine {
     async fn build(builder: EngineBuilder) -> Result<Self> {
         coord_core::signals::register(SIGNALS);
         builder.recovery.check()?;
-        let store = builder.store;
+        let store = match &builder.namespace {
+            Some(namespace) => builder.store.within(namespace),
+            None => builder.store,
+        };
         store.migrate().await?;
         let recovery = builder.recovery;
         let values = Arc::new(Values::new(builder.codec, builder.limits));
@@ -149,6 +155,44 @@ impl Engine {
         retention::pass(&*self.core.store, None).await
     }
 
+    /// Registers `namespace`, for people to find; one that is not registered serves as well. Its
+    /// closed runs are kept for `retention`: see [`Client::keep_closed_runs`]. Whether it was not
+    /// registered before; one that was is left as it is.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Timeout` when the database does not answer.
+    ///
+    /// # Cancel safety
+    /// Dropped, it may be registered.
+    pub async fn create_namespace(&self, namespace: &NewNamespace) -> Result<bool> {
+        self.core.store.create_namespace(namespace).await
+    }
+
+    /// What `namespace` was registered with; `None` if it was not.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Timeout` when the database does not answer.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn describe_namespace(
+        &self,
+        namespace: &Namespace,
+    ) -> Result<Option<NamespaceRecord>> {
+        self.core.store.describe_namespace(namespace).await
+    }
+
+    /// The namespaces that are registered, by their names, a page at a time.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Timeout` when the database does not answer.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn list_namespaces(&self, listing: &NamespaceListing) -> Result<NamespacePage> {
+        self.core.store.list_namespaces(listing).await
+    }
+
     /// Says that this process has ended, and gives its roles up, so that nobody waits to find out.
     /// To be called after the [`shutdown`](crate::worker::Worker::shutdown) of its workers, as the
     /// last use of this engine and its clients. An engine that is dropped instead is found dead.
@@ -182,6 +226,7 @@ pub struct EngineBuilder {
     limits: Limits,
     codec: Option<Arc<dyn Codec>>,
     recovery: Recovery,
+    namespace: Option<Namespace>,
 }
 
 impl EngineBuilder {
@@ -192,6 +237,7 @@ impl EngineBuilder {
             limits: Limits::default(),
             codec: None,
             recovery: Recovery::default(),
+            namespace: None,
         }
     }
 
@@ -220,6 +266,15 @@ impl EngineBuilder {
     /// How soon the others notice that this process is gone. Default: [`Recovery::default`].
     pub const fn recovery(mut self, recovery: Recovery) -> Self {
         self.recovery = recovery;
+        self
+    }
+
+    /// Keeps what this process does for all in `namespace`: it takes back, ends, fires and removes
+    /// what is there, in roles of that namespace, and touches nothing of another one. Its clients
+    /// and workers are for whatever namespace they name; a task of another one that it leased and
+    /// left is taken back there when its lease ends. Default: all namespaces.
+    pub fn namespace(mut self, namespace: Namespace) -> Self {
+        self.namespace = Some(namespace);
         self
     }
 

@@ -19,9 +19,9 @@ use tokio::time::Instant;
 use crate::model::{Namespace, OwnerId, Timestamp};
 use crate::store::{
     Applied, Claim, Claimed, Description, DuePage, DueSchedules, Filter, Heartbeat, Hints, Listing,
-    Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply, Retire, Role,
-    ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep, Swept, Target,
-    Tenant, Term, Write,
+    Load, Loaded, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page,
+    Registration, Renewal, Renewed, Reply, Retire, Role, ScheduleDescription, ScheduleKey,
+    ScheduleListing, SchedulePage, Store, Sweep, Swept, Target, Tenant, Term, Write,
 };
 use tables::Tables;
 
@@ -30,6 +30,8 @@ use tables::Tables;
 pub struct Memory {
     tables: Arc<Mutex<Tables>>,
     began: Instant,
+    /// Where calls for all stay.
+    scope: Option<Namespace>,
 }
 
 /// Where its clock begins: an instant of no meaning, far from zero.
@@ -42,6 +44,7 @@ impl Memory {
         Self {
             tables: Arc::default(),
             began: Instant::now(),
+            scope: None,
         }
     }
 
@@ -108,11 +111,11 @@ impl Store for Memory {
     }
 
     fn overdue(&self, limit: u32) -> Reply<'_, Vec<Overdue>> {
-        self.reply(|tables| Ok(tables.overdue(limit)))
+        self.reply(|tables| Ok(tables.overdue(limit, self.scope.as_ref())))
     }
 
     fn sweep<'a>(&'a self, sweep: &'a Sweep) -> Reply<'a, Swept> {
-        self.reply(|tables| Ok(tables.sweep(*sweep)))
+        self.reply(|tables| Ok(tables.sweep(*sweep, self.scope.as_ref())))
     }
 
     fn describe<'a>(&'a self, of: &'a Target) -> Reply<'a, Option<Description>> {
@@ -132,18 +135,33 @@ impl Store for Memory {
     }
 
     fn tenants(&self) -> Reply<'_, Vec<Tenant>> {
-        self.reply(|tables| Ok(tables.tenants()))
+        self.reply(|tables| Ok(tables.tenants(self.scope.as_ref())))
     }
 
     fn keep<'a>(&'a self, namespace: &'a Namespace, retention: Duration) -> Reply<'a, ()> {
         self.reply(|tables| {
-            tables.retentions.insert(namespace.clone(), retention);
+            tables.keep(namespace, retention);
             Ok(())
         })
     }
 
+    fn create_namespace<'a>(&'a self, new: &'a NewNamespace) -> Reply<'a, bool> {
+        self.reply(|tables| Ok(tables.create_namespace(new)))
+    }
+
+    fn describe_namespace<'a>(
+        &'a self,
+        namespace: &'a Namespace,
+    ) -> Reply<'a, Option<NamespaceRecord>> {
+        self.reply(|tables| Ok(tables.namespaces.get(namespace).cloned()))
+    }
+
+    fn list_namespaces<'a>(&'a self, listing: &'a NamespaceListing) -> Reply<'a, NamespacePage> {
+        self.reply(|tables| Ok(tables.list_namespaces(listing)))
+    }
+
     fn due_schedules<'a>(&'a self, due: &'a DueSchedules) -> Reply<'a, DuePage> {
-        self.reply(|tables| Ok(tables.due_schedules(due)))
+        self.reply(|tables| Ok(tables.due_schedules(due, self.scope.as_ref())))
     }
 
     fn describe_schedule<'a>(
@@ -158,7 +176,7 @@ impl Store for Memory {
     }
 
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp> {
-        self.reply(|tables| Ok(tables.register(registration)))
+        self.reply(|tables| Ok(tables.register(registration, self.scope.as_ref())))
     }
 
     fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Reply<'a, Option<Timestamp>> {
@@ -166,7 +184,7 @@ impl Store for Memory {
     }
 
     fn bury<'a>(&'a self, term: &'a Term) -> Reply<'a, Vec<OwnerId>> {
-        self.reply(|tables| Ok(tables.bury(term)))
+        self.reply(|tables| Ok(tables.bury(term, self.scope.as_ref())))
     }
 
     fn elect<'a>(
@@ -175,12 +193,12 @@ impl Store for Memory {
         holder: &'a OwnerId,
         ttl: Duration,
     ) -> Reply<'a, Option<Term>> {
-        self.reply(|tables| Ok(tables.elect(role, holder, ttl)))
+        self.reply(|tables| Ok(tables.elect((role, self.scope.as_ref()), holder, ttl)))
     }
 
     fn resign<'a>(&'a self, term: &'a Term) -> Reply<'a, ()> {
         self.reply(|tables| {
-            tables.resign(term);
+            tables.resign(term, self.scope.as_ref());
             Ok(())
         })
     }
@@ -200,6 +218,13 @@ impl Store for Memory {
             let last = messages.last().map_or(0, |(number, _)| *number);
             messages.retain(|(number, _)| *number > after.unwrap_or(last - 200));
             Ok(Hints::read(after, messages))
+        })
+    }
+
+    fn within(&self, namespace: &Namespace) -> Arc<dyn Store> {
+        Arc::new(Self {
+            scope: Some(namespace.clone()),
+            ..self.clone()
         })
     }
 

@@ -31,6 +31,8 @@
 //! | A renewal never revives a lease that has ended. | `a_late_renewal_revives_nothing` |
 //! | A batch says which queues have tasks to claim by it, and from when on. | `a_batch_says_what_it_leaves_to_be_claimed` |
 //! | Hints are read in the order of their numbers, and old ones go. | `hints_are_read_in_their_order_by_all`, `old_hints_go` |
+//! | A store that keeps to a namespace takes back, ends, fires, removes and buries nothing of another. | `a_node_touches_nothing_of_another_namespace` |
+//! | A namespace is registered once, and keeps what it was registered with. | `a_namespace_is_registered_once` |
 //! | Concurrent calls end in no deadlock that the caller sees. | `many_writers_and_claimers_see_no_deadlock` |
 //! | Any number of processes may migrate at once, on an empty or a current database. | `many_processes_migrate_at_once` |
 //!
@@ -66,6 +68,7 @@ mod hints;
 mod listing;
 #[cfg(feature = "mysql")]
 mod mysql;
+mod namespaces;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod read;
@@ -97,6 +100,7 @@ pub use fleet::{Heartbeat, Incarnation, Registration, Role, Term};
 pub use hints::Hints;
 #[cfg(feature = "mysql")]
 pub use mysql::Mysql;
+pub use namespaces::{NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace};
 #[cfg(feature = "postgres")]
 pub use postgres::{Notify, Postgres};
 pub use read::{Condition, Description, Filter, Listing, OpenTask, Page, Period, Test};
@@ -180,12 +184,24 @@ pub trait Store: Send + Sync + 'static {
     /// The namespaces that have runs, in ascending order.
     fn tenants(&self) -> Reply<'_, Vec<Tenant>>;
 
-    /// Sets for how long closed runs of a namespace are kept.
+    /// Sets for how long closed runs of a namespace are kept, and registers it if it is not.
     fn keep<'a>(
         &'a self,
         namespace: &'a Namespace,
         retention: std::time::Duration,
     ) -> Reply<'a, ()>;
+
+    /// Registers a namespace. Whether it was not registered before; one that was is left as it is.
+    fn create_namespace<'a>(&'a self, new: &'a NewNamespace) -> Reply<'a, bool>;
+
+    /// A namespace that is registered; `None` if it is not.
+    fn describe_namespace<'a>(
+        &'a self,
+        namespace: &'a Namespace,
+    ) -> Reply<'a, Option<NamespaceRecord>>;
+
+    /// The namespaces that are registered, by their names.
+    fn list_namespaces<'a>(&'a self, listing: &'a NamespaceListing) -> Reply<'a, NamespacePage>;
 
     /// Schedules whose instant has come, of all tenants. Nothing is reserved: the
     /// [`ScheduleWrite`] that follows is fenced by the revision.
@@ -225,6 +241,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// The hints after a number, a thousand at most; the last ones when there is none.
     fn hints(&self, after: Option<i64>) -> Reply<'_, Hints>;
+
+    /// The same store, whose calls for all stay in `namespace`: what is overdue, left, due or past
+    /// its retention elsewhere is neither seen nor touched, and neither are processes that keep to
+    /// another namespace. It has roles of its own. Every other call says itself which namespace it
+    /// is for.
+    fn within(&self, namespace: &Namespace) -> Arc<dyn Store>;
 
     /// The same database through connections of its own, to be opened on the runtime that calls
     /// this: for heartbeats and renewals, which must not wait behind other work. `None` when its

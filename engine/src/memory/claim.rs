@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::tables::{Member, Tables, TaskRow};
-use crate::model::{OwnerId, Record, TaskKind, TaskStatus, Timestamp};
+use crate::model::{Namespace, OwnerId, Record, TaskKind, TaskStatus, Timestamp};
 use crate::store::{
     BlockedReason, Claim, Claimed, ClaimedTask, Heartbeat, Overdue, Registration, Renewal, Renewed,
     Role, StillHeld, Sweep, Swept, Term,
@@ -94,11 +94,11 @@ impl Tables {
         Renewed { now, items }
     }
 
-    pub(super) fn overdue(&mut self, limit: u32) -> Vec<Overdue> {
+    pub(super) fn overdue(&mut self, limit: u32, scope: Option<&Namespace>) -> Vec<Overdue> {
         let mut tasks: Vec<_> = self
             .tasks
             .values()
-            .filter(|task| task.deadline() <= self.now)
+            .filter(|task| task.deadline() <= self.now && is_within(&task.namespace, scope))
             .collect();
         tasks.sort_by_key(|task| task.deadline());
         let overdue = tasks.into_iter().take(limit as usize).map(|task| Overdue {
@@ -113,7 +113,7 @@ impl Tables {
         overdue.collect()
     }
 
-    pub(super) fn sweep(&mut self, sweep: Sweep) -> Swept {
+    pub(super) fn sweep(&mut self, sweep: Sweep, scope: Option<&Namespace>) -> Swept {
         let (now, fleet) = (self.now, &self.fleet);
         let is_gone = |owner: &OwnerId| fleet.get(owner).is_some_and(|member| !member.is_live);
         let lives = |owner: &OwnerId| {
@@ -123,6 +123,7 @@ impl Tables {
         let mut swept = Swept::default();
         let stuck = self.tasks.values_mut().filter(|task| {
             task.status == TaskStatus::Leased
+                && is_within(&task.namespace, scope)
                 && (task.lease_expires_at <= now || task.owner.as_ref().is_some_and(is_gone))
         });
         for task in stuck.take(sweep.limit as usize) {
@@ -145,7 +146,11 @@ impl Tables {
         swept
     }
 
-    pub(super) fn register(&mut self, registration: &Registration) -> Timestamp {
+    pub(super) fn register(
+        &mut self,
+        registration: &Registration,
+        scope: Option<&Namespace>,
+    ) -> Timestamp {
         if registration.alone {
             self.fleet
                 .values_mut()
@@ -154,6 +159,7 @@ impl Tables {
         let expires_at = self.now.plus(registration.ttl);
         let member = Member {
             is_live: true,
+            scope: scope.cloned(),
             expires_at,
         };
         self.fleet
@@ -171,8 +177,8 @@ impl Tables {
         Some(member.expires_at)
     }
 
-    pub(super) fn bury(&mut self, term: &Term) -> Vec<OwnerId> {
-        let holds = self.roles.get(&term.role).is_some_and(|held| {
+    pub(super) fn bury(&mut self, term: &Term, scope: Option<&Namespace>) -> Vec<OwnerId> {
+        let holds = self.roles.get(&term.role.key(scope)).is_some_and(|held| {
             held.holder == term.holder && held.number == term.number && held.expires_at > self.now
         });
         if !holds {
@@ -181,7 +187,11 @@ impl Tables {
         let overdue = self
             .fleet
             .iter_mut()
-            .filter(|(_, member)| member.is_live && member.expires_at <= self.now);
+            .filter(|(_, member)| member.is_live && member.expires_at <= self.now)
+            .filter(|(_, member)| {
+                let of = member.scope.as_ref();
+                of.is_none_or(|of| is_within(of, scope))
+            });
         overdue
             .map(|(id, member)| {
                 member.is_live = false;
@@ -190,9 +200,14 @@ impl Tables {
             .collect()
     }
 
-    pub(super) fn elect(&mut self, role: Role, holder: &OwnerId, ttl: Duration) -> Option<Term> {
+    pub(super) fn elect(
+        &mut self,
+        (role, scope): (Role, Option<&Namespace>),
+        holder: &OwnerId,
+        ttl: Duration,
+    ) -> Option<Term> {
         let now = self.now;
-        let held = self.roles.get(&role);
+        let held = self.roles.get(&role.key(scope));
         let mut term = match held {
             Some(term) if term.expires_at > now && term.holder != *holder => return None,
             Some(term) if term.expires_at > now => term.clone(),
@@ -206,16 +221,21 @@ impl Tables {
             },
         };
         (term.expires_at, term.now) = (now.plus(ttl), now);
-        self.roles.insert(role, term.clone());
+        self.roles.insert(role.key(scope), term.clone());
         Some(term)
     }
 
-    pub(super) fn resign(&mut self, term: &Term) {
-        if let Some(held) = self.roles.get_mut(&term.role)
+    pub(super) fn resign(&mut self, term: &Term, scope: Option<&Namespace>) {
+        if let Some(held) = self.roles.get_mut(&term.role.key(scope))
             && held.holder == term.holder
             && held.number == term.number
         {
             held.expires_at = held.expires_at.min(self.now);
         }
     }
+}
+
+/// Whether a call that keeps to `scope` is for `namespace`.
+pub(super) fn is_within(namespace: &Namespace, scope: Option<&Namespace>) -> bool {
+    scope.is_none_or(|scope| scope == namespace)
 }

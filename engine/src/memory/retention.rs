@@ -1,9 +1,14 @@
 //! What goes.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use super::claim::is_within;
 use super::tables::Tables;
-use crate::store::{Retire, Tenant, portion};
+use crate::model::Namespace;
+use crate::store::{
+    NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Retire, Tenant, portion,
+};
 
 impl Tables {
     pub(super) fn retire(&mut self, retire: &Retire) -> u64 {
@@ -28,16 +33,51 @@ impl Tables {
         going.len() as u64
     }
 
-    pub(super) fn tenants(&self) -> Vec<Tenant> {
+    pub(super) fn tenants(&self, scope: Option<&Namespace>) -> Vec<Tenant> {
         let names: BTreeSet<_> = self
             .current
             .keys()
             .map(|(namespace, _)| namespace)
+            .filter(|namespace| is_within(namespace, scope))
             .collect();
         let tenants = names.into_iter().map(|namespace| Tenant {
             namespace: namespace.clone(),
-            retention: self.retentions.get(namespace).copied(),
+            retention: self
+                .namespaces
+                .get(namespace)
+                .map(|record| record.retention),
         });
         tenants.collect()
+    }
+
+    pub(super) fn keep(&mut self, namespace: &Namespace, retention: Duration) {
+        self.create_namespace(&NewNamespace {
+            namespace: namespace.clone(),
+            description: None,
+            retention,
+        });
+        if let Some(record) = self.namespaces.get_mut(namespace) {
+            record.retention = retention;
+        }
+    }
+
+    pub(super) fn create_namespace(&mut self, new: &NewNamespace) -> bool {
+        if self.namespaces.contains_key(&new.namespace) {
+            return false;
+        }
+        let record = NamespaceRecord {
+            namespace: new.namespace.clone(),
+            description: new.description.clone(),
+            retention: new.retention,
+            created_at: Some(self.now),
+        };
+        self.namespaces.insert(new.namespace.clone(), record);
+        true
+    }
+
+    pub(super) fn list_namespaces(&self, listing: &NamespaceListing) -> NamespacePage {
+        let is_after = |record: &&NamespaceRecord| listing.after.as_ref() < Some(&record.namespace);
+        let records = self.namespaces.values().filter(is_after).cloned();
+        listing.page(records.take(listing.limit as usize + 1).collect())
     }
 }

@@ -1,7 +1,8 @@
 //! Schedules.
 
+use super::claim::is_within;
 use super::tables::Tables;
-use crate::model::{Fired, ScheduleRecord, Timestamp};
+use crate::model::{Fired, Namespace, ScheduleRecord, Timestamp};
 use crate::store::{
     DuePage, DueSchedules, Outcome, ScheduleDescription, ScheduleKey, ScheduleListing,
     SchedulePage, ScheduleWrite,
@@ -90,9 +91,11 @@ impl Tables {
         record
     }
 
-    pub(super) fn due_schedules(&self, asked: &DueSchedules) -> DuePage {
+    pub(super) fn due_schedules(&self, asked: &DueSchedules, scope: Option<&Namespace>) -> DuePage {
         let place = |(key, row): (&ScheduleKey, &ScheduleRow)| (row.record.look_at, key.clone());
-        let mut due: Vec<_> = self.schedules.iter().map(place).collect();
+        let within = self.schedules.iter();
+        let within = within.filter(|(key, _)| is_within(&key.namespace, scope));
+        let mut due: Vec<_> = within.map(place).collect();
         due.sort();
         let next_due = due.iter().map(|(at, _)| *at).find(|at| *at > self.now);
         due.retain(|place| {

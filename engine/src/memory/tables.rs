@@ -1,7 +1,6 @@
 //! The rows.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
 
 use serde_json::{Map, Value};
 
@@ -12,7 +11,7 @@ use crate::model::{
     Record, RequestId, Run, RunId, Task, TaskId, TaskKind, TaskStatus, Timeouts, Timestamp,
     TypeName, WorkflowId,
 };
-use crate::store::{CommandKind, NewActivity, Ready, Role, ScheduleKey, Target, Term};
+use crate::store::{CommandKind, NamespaceRecord, NewActivity, Ready, ScheduleKey, Target, Term};
 
 #[derive(Default)]
 pub(super) struct Tables {
@@ -23,8 +22,8 @@ pub(super) struct Tables {
     pub(super) attempts: Vec<Attempt>,
     pub(super) receipts: HashMap<(Namespace, WorkflowId, CommandKind, RequestId), RunId>,
     pub(super) fleet: BTreeMap<OwnerId, Member>,
-    pub(super) roles: HashMap<Role, Term>,
-    pub(super) retentions: HashMap<Namespace, Duration>,
+    pub(super) roles: HashMap<String, Term>,
+    pub(super) namespaces: BTreeMap<Namespace, NamespaceRecord>,
     /// What the writes under way have left to be claimed.
     pub(super) ready: Vec<Ready>,
     pub(super) hints: Vec<String>,
@@ -80,6 +79,7 @@ pub(super) struct TaskRow {
 
 pub(super) struct Member {
     pub(super) is_live: bool,
+    pub(super) scope: Option<Namespace>,
     pub(super) expires_at: Timestamp,
 }
 

@@ -10,8 +10,9 @@ use crate::memory::Memory;
 use crate::model::{Cause, Fired, Namespace, Overlap, OwnerId, Queue, ScheduleId, When};
 use crate::store::{
     Applied, Claim, Claimed, Description, DuePage, Filter, Heartbeat, Hints, Listing, Load, Loaded,
-    Page, Registration, Renewal, Renewed, Reply, Retire, ScheduleDescription, ScheduleListing,
-    SchedulePage, Store, Sweep, Swept, Tenant, Term,
+    NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Page, Registration, Renewal,
+    Renewed, Reply, Retire, ScheduleDescription, ScheduleListing, SchedulePage, Store, Sweep,
+    Swept, Tenant, Term,
 };
 use crate::worker::Worker;
 
@@ -306,6 +307,10 @@ impl Store for Unsteady {
         }
     }
 
+    fn within(&self, namespace: &Namespace) -> Arc<dyn Store> {
+        self.inner.within(namespace)
+    }
+
     fn apart(&self) -> Option<Arc<dyn Store>> {
         None
     }
@@ -323,6 +328,9 @@ impl Store for Unsteady {
         retire(retire: &'a Retire) -> u64;
         tenants() -> Vec<Tenant>;
         keep(namespace: &'a Namespace, retention: Duration) -> ();
+        create_namespace(new: &'a NewNamespace) -> bool;
+        describe_namespace(namespace: &'a Namespace) -> Option<NamespaceRecord>;
+        list_namespaces(listing: &'a NamespaceListing) -> NamespacePage;
         due_schedules(due: &'a DueSchedules) -> DuePage;
         describe_schedule(of: &'a ScheduleKey) -> Option<ScheduleDescription>;
         list_schedules(listing: &'a ScheduleListing) -> SchedulePage;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{BuildId, OwnerId, Timestamp};
+use crate::model::{BuildId, Namespace, OwnerId, Timestamp};
 
 /// One life of a process. The next one has another id, whatever its name.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,6 +60,15 @@ impl Role {
             Self::Recovery => "recovery",
             Self::Scheduler => "scheduler",
             Self::Retention => "retention",
+        }
+    }
+
+    /// As stored: a namespace that processes keep to has roles of its own. The name of a role has
+    /// no colon.
+    pub(crate) fn key(self, scope: Option<&Namespace>) -> String {
+        match scope {
+            Some(namespace) => format!("{}:{namespace}", self.as_str()),
+            None => self.as_str().to_owned(),
         }
     }
 }

@@ -12,6 +12,7 @@ mod error;
 mod fleet;
 mod hints;
 mod migrate;
+mod namespaces;
 mod read;
 mod retention;
 mod schedule;
@@ -29,9 +30,10 @@ use sqlx::{Connection, Executor};
 use super::batch::{self as batches, retry};
 use super::{
     Applied, CallerTransaction, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
-    Heartbeat, Hints, Listing, Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply,
-    Retire, Role, ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep,
-    Swept, Target, Tenant, Term, Write,
+    Heartbeat, Hints, Listing, Load, Loaded, NamespaceListing, NamespacePage, NamespaceRecord,
+    NewNamespace, Overdue, Page, Registration, Renewal, Renewed, Reply, Retire, Role,
+    ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep, Swept, Target,
+    Tenant, Term, Write,
 };
 use crate::model::{Namespace, OwnerId, Timestamp, micros};
 use error::at;
@@ -47,6 +49,8 @@ const ACQUIRE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct Mysql {
     pool: MySqlPool,
+    /// Where calls for all stay.
+    scope: Option<Namespace>,
 }
 
 impl Mysql {
@@ -73,7 +77,13 @@ impl Mysql {
         let options = options.timezone("+00:00".to_owned());
         Self {
             pool: pool(CONNECTIONS, options),
+            scope: None,
         }
+    }
+
+    /// Where calls for all stay, as a statement takes it.
+    fn scope(&self) -> Option<&str> {
+        self.scope.as_ref().map(Namespace::as_str)
     }
 }
 
@@ -129,11 +139,11 @@ impl Store for Mysql {
     }
 
     fn overdue(&self, limit: u32) -> Reply<'_, Vec<Overdue>> {
-        Box::pin(retry(move || claim::overdue(&self.pool, limit)))
+        Box::pin(retry(move || claim::overdue(self, limit)))
     }
 
     fn sweep<'a>(&'a self, sweep: &'a Sweep) -> Reply<'a, Swept> {
-        Box::pin(retry(|| claim::sweep(&self.pool, sweep)))
+        Box::pin(retry(|| claim::sweep(self, sweep)))
     }
 
     fn describe<'a>(&'a self, of: &'a Target) -> Reply<'a, Option<Description>> {
@@ -153,7 +163,7 @@ impl Store for Mysql {
     }
 
     fn tenants(&self) -> Reply<'_, Vec<Tenant>> {
-        Box::pin(retry(|| retention::tenants(&self.pool)))
+        Box::pin(retry(|| retention::tenants(self)))
     }
 
     fn keep<'a>(&'a self, namespace: &'a Namespace, retention: Duration) -> Reply<'a, ()> {
@@ -163,8 +173,23 @@ impl Store for Mysql {
         }))
     }
 
+    fn create_namespace<'a>(&'a self, new: &'a NewNamespace) -> Reply<'a, bool> {
+        Box::pin(retry(|| namespaces::create(&self.pool, new)))
+    }
+
+    fn describe_namespace<'a>(
+        &'a self,
+        namespace: &'a Namespace,
+    ) -> Reply<'a, Option<NamespaceRecord>> {
+        Box::pin(retry(|| namespaces::describe(&self.pool, namespace)))
+    }
+
+    fn list_namespaces<'a>(&'a self, listing: &'a NamespaceListing) -> Reply<'a, NamespacePage> {
+        Box::pin(retry(|| namespaces::list(&self.pool, listing)))
+    }
+
     fn due_schedules<'a>(&'a self, due: &'a DueSchedules) -> Reply<'a, DuePage> {
-        Box::pin(retry(|| schedule::due(&self.pool, due)))
+        Box::pin(retry(|| schedule::due(self, due)))
     }
 
     fn describe_schedule<'a>(
@@ -179,7 +204,7 @@ impl Store for Mysql {
     }
 
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp> {
-        Box::pin(retry(|| fleet::register(&self.pool, registration)))
+        Box::pin(retry(|| fleet::register(self, registration)))
     }
 
     fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Reply<'a, Option<Timestamp>> {
@@ -187,7 +212,7 @@ impl Store for Mysql {
     }
 
     fn bury<'a>(&'a self, term: &'a Term) -> Reply<'a, Vec<OwnerId>> {
-        Box::pin(retry(|| fleet::bury(&self.pool, term)))
+        Box::pin(retry(|| fleet::bury(self, term)))
     }
 
     fn elect<'a>(
@@ -196,11 +221,11 @@ impl Store for Mysql {
         holder: &'a OwnerId,
         ttl: Duration,
     ) -> Reply<'a, Option<Term>> {
-        Box::pin(retry(move || fleet::elect(&self.pool, role, holder, ttl)))
+        Box::pin(retry(move || fleet::elect(self, role, holder, ttl)))
     }
 
     fn resign<'a>(&'a self, term: &'a Term) -> Reply<'a, ()> {
-        Box::pin(retry(|| fleet::resign(&self.pool, term)))
+        Box::pin(retry(|| fleet::resign(self, term)))
     }
 
     fn hint<'a>(&'a self, message: &'a str) -> Reply<'a, ()> {
@@ -211,10 +236,18 @@ impl Store for Mysql {
         Box::pin(retry(move || hints::hints(&self.pool, after)))
     }
 
+    fn within(&self, namespace: &Namespace) -> Arc<dyn Store> {
+        Arc::new(Self {
+            pool: self.pool.clone(),
+            scope: Some(namespace.clone()),
+        })
+    }
+
     fn apart(&self) -> Option<Arc<dyn Store>> {
         let options = self.pool.connect_options().as_ref().clone();
         Some(Arc::new(Self {
             pool: pool(APART, options),
+            scope: self.scope.clone(),
         }))
     }
 }

@@ -11,6 +11,7 @@ mod fleet;
 mod hints;
 mod kept;
 mod migrate;
+mod namespaces;
 mod notify;
 mod plain;
 mod read;
@@ -31,9 +32,10 @@ use super::batch::{self as batches, retry};
 use super::begin;
 use super::{
     Applied, CallerTransaction, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
-    Heartbeat, Hints, Listing, Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply,
-    Retire, Role, ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep,
-    Swept, Target, Tenant, Term, Write,
+    Heartbeat, Hints, Listing, Load, Loaded, NamespaceListing, NamespacePage, NamespaceRecord,
+    NewNamespace, Overdue, Page, Registration, Renewal, Renewed, Reply, Retire, Role,
+    ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep, Swept, Target,
+    Tenant, Term, Write,
 };
 use crate::model::{Namespace, OwnerId, Timestamp, micros};
 use error::at;
@@ -54,6 +56,8 @@ pub struct Postgres {
     pool: PgPool,
     kept: Arc<Kept>,
     statements: Statements,
+    /// Where calls for all stay.
+    scope: Option<Namespace>,
 }
 
 /// How statements are prepared: the one place that knows.
@@ -100,7 +104,13 @@ impl Postgres {
             pool: pool(CONNECTIONS, options, statements),
             kept: Arc::default(),
             statements,
+            scope: None,
         }
+    }
+
+    /// Where calls for all stay, as a statement takes it.
+    fn scope(&self) -> Option<&str> {
+        self.scope.as_ref().map(Namespace::as_str)
     }
 
     /// The same store, for a pooler that hands each transaction to another connection and does not
@@ -118,6 +128,7 @@ impl Postgres {
             pool: pool(CONNECTIONS, options, statements),
             kept: self.kept,
             statements,
+            scope: self.scope,
         }
     }
 
@@ -258,6 +269,21 @@ impl Store for Postgres {
         Box::pin(retry(move || retention::keep(self, namespace, micros)))
     }
 
+    fn create_namespace<'a>(&'a self, new: &'a NewNamespace) -> Reply<'a, bool> {
+        Box::pin(retry(|| namespaces::create(self, new)))
+    }
+
+    fn describe_namespace<'a>(
+        &'a self,
+        namespace: &'a Namespace,
+    ) -> Reply<'a, Option<NamespaceRecord>> {
+        Box::pin(retry(|| namespaces::describe(self, namespace)))
+    }
+
+    fn list_namespaces<'a>(&'a self, listing: &'a NamespaceListing) -> Reply<'a, NamespacePage> {
+        Box::pin(retry(|| namespaces::list(self, listing)))
+    }
+
     fn due_schedules<'a>(&'a self, due: &'a DueSchedules) -> Reply<'a, DuePage> {
         Box::pin(retry(|| schedule::due(self, due)))
     }
@@ -306,12 +332,19 @@ impl Store for Postgres {
         Box::pin(retry(move || hints::hints(self, after)))
     }
 
+    fn within(&self, namespace: &Namespace) -> Arc<dyn Store> {
+        Arc::new(Self {
+            scope: Some(namespace.clone()),
+            ..self.clone()
+        })
+    }
+
     fn apart(&self) -> Option<Arc<dyn Store>> {
         let options = self.pool.connect_options().as_ref().clone();
         Some(Arc::new(Self {
             pool: pool(APART, options, self.statements),
             kept: Arc::default(),
-            ..*self
+            ..self.clone()
         }))
     }
 }

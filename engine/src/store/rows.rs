@@ -1,6 +1,7 @@
 //! Rows as the tables hold them: what every dialect reads and writes.
 
 mod marks;
+mod namespaces;
 mod retention;
 mod run;
 mod schedule;
@@ -13,6 +14,7 @@ use coord_core::{Error, Result};
 use crate::model::{Attempt, AttemptEnd, Failure, Payload, Record, Timestamp, micros};
 
 pub(super) use marks::{AttributeRow, MemoRow, integer};
+pub(super) use namespaces::NamespaceRow;
 pub(super) use retention::{DueRow, TenantRow};
 pub(super) use schedule::{
     FireRow, OpenRow, RevisionRow, ScheduleRow, Seen, schedule_columns, schedule_page,

@@ -12,6 +12,7 @@ mod error;
 mod fleet;
 mod hints;
 mod migrate;
+mod namespaces;
 mod presence;
 mod read;
 mod retention;
@@ -31,9 +32,10 @@ use sqlx::sqlite::{
 use super::batch::{self as batches, retry};
 use super::{
     Applied, CallerTransaction, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
-    Heartbeat, Hints, Listing, Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply,
-    Retire, Role, ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep,
-    Swept, Target, Tenant, Term, Write,
+    Heartbeat, Hints, Listing, Load, Loaded, NamespaceListing, NamespacePage, NamespaceRecord,
+    NewNamespace, Overdue, Page, Registration, Renewal, Renewed, Reply, Retire, Role,
+    ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep, Swept, Target,
+    Tenant, Term, Write,
 };
 use crate::model::{Namespace, OwnerId, Timestamp, micros};
 use presence::Presence;
@@ -50,6 +52,8 @@ pub struct Sqlite {
     writer: SqlitePool,
     reader: SqlitePool,
     presence: Option<Arc<Presence>>,
+    /// Where calls for all stay.
+    scope: Option<Namespace>,
 }
 
 impl Sqlite {
@@ -101,7 +105,13 @@ impl Sqlite {
             writer: pool(1, options.clone()),
             reader: pool(READERS, options),
             presence: Presence::enter(path).map(Arc::new),
+            scope: None,
         }
+    }
+
+    /// Where calls for all stay, as a statement takes it.
+    fn scope(&self) -> Option<&str> {
+        self.scope.as_ref().map(Namespace::as_str)
     }
 
     /// An empty store in memory, gone with its last clone.
@@ -114,6 +124,7 @@ impl Sqlite {
             writer: only.clone(),
             reader: only,
             presence: None,
+            scope: None,
         }
     }
 }
@@ -187,11 +198,11 @@ impl Store for Sqlite {
     }
 
     fn overdue(&self, limit: u32) -> Reply<'_, Vec<Overdue>> {
-        Box::pin(retry(move || claim::overdue(&self.reader, limit)))
+        Box::pin(retry(move || claim::overdue(self, limit)))
     }
 
     fn sweep<'a>(&'a self, sweep: &'a Sweep) -> Reply<'a, Swept> {
-        Box::pin(retry(|| claim::sweep(&self.writer, sweep)))
+        Box::pin(retry(|| claim::sweep(self, sweep)))
     }
 
     fn describe<'a>(&'a self, of: &'a Target) -> Reply<'a, Option<Description>> {
@@ -211,7 +222,7 @@ impl Store for Sqlite {
     }
 
     fn tenants(&self) -> Reply<'_, Vec<Tenant>> {
-        Box::pin(retry(|| retention::tenants(&self.reader)))
+        Box::pin(retry(|| retention::tenants(self)))
     }
 
     fn keep<'a>(&'a self, namespace: &'a Namespace, retention: Duration) -> Reply<'a, ()> {
@@ -221,8 +232,23 @@ impl Store for Sqlite {
         }))
     }
 
+    fn create_namespace<'a>(&'a self, new: &'a NewNamespace) -> Reply<'a, bool> {
+        Box::pin(retry(|| namespaces::create(&self.writer, new)))
+    }
+
+    fn describe_namespace<'a>(
+        &'a self,
+        namespace: &'a Namespace,
+    ) -> Reply<'a, Option<NamespaceRecord>> {
+        Box::pin(retry(|| namespaces::describe(&self.reader, namespace)))
+    }
+
+    fn list_namespaces<'a>(&'a self, listing: &'a NamespaceListing) -> Reply<'a, NamespacePage> {
+        Box::pin(retry(|| namespaces::list(&self.reader, listing)))
+    }
+
     fn due_schedules<'a>(&'a self, due: &'a DueSchedules) -> Reply<'a, DuePage> {
-        Box::pin(retry(|| schedule::due(&self.reader, due)))
+        Box::pin(retry(|| schedule::due(self, due)))
     }
 
     fn describe_schedule<'a>(
@@ -240,7 +266,7 @@ impl Store for Sqlite {
         Box::pin(async {
             let proof = self.presence.as_ref().and_then(|it| it.prove());
             let alone = registration.alone || proof.is_some();
-            retry(|| fleet::register(&self.writer, registration, alone)).await
+            retry(|| fleet::register(self, registration, alone)).await
         })
     }
 
@@ -249,7 +275,7 @@ impl Store for Sqlite {
     }
 
     fn bury<'a>(&'a self, term: &'a Term) -> Reply<'a, Vec<OwnerId>> {
-        Box::pin(retry(|| fleet::bury(&self.writer, term)))
+        Box::pin(retry(|| fleet::bury(self, term)))
     }
 
     fn elect<'a>(
@@ -258,11 +284,11 @@ impl Store for Sqlite {
         holder: &'a OwnerId,
         ttl: Duration,
     ) -> Reply<'a, Option<Term>> {
-        Box::pin(retry(move || fleet::elect(&self.writer, role, holder, ttl)))
+        Box::pin(retry(move || fleet::elect(self, role, holder, ttl)))
     }
 
     fn resign<'a>(&'a self, term: &'a Term) -> Reply<'a, ()> {
-        Box::pin(retry(|| fleet::resign(&self.writer, term)))
+        Box::pin(retry(|| fleet::resign(self, term)))
     }
 
     fn hint<'a>(&'a self, message: &'a str) -> Reply<'a, ()> {
@@ -271,6 +297,13 @@ impl Store for Sqlite {
 
     fn hints(&self, after: Option<i64>) -> Reply<'_, Hints> {
         Box::pin(retry(move || hints::hints(&self.reader, after)))
+    }
+
+    fn within(&self, namespace: &Namespace) -> Arc<dyn Store> {
+        Arc::new(Self {
+            scope: Some(namespace.clone()),
+            ..self.clone()
+        })
     }
 
     fn apart(&self) -> Option<Arc<dyn Store>> {

@@ -4,6 +4,7 @@ mod activities;
 mod chains;
 mod faults;
 mod limits;
+mod namespaces;
 mod programs;
 mod runs;
 mod starts;

@@ -9,23 +9,23 @@ use crate::stage::{LONG, Stage, owner};
 
 const SHORT: Duration = Duration::from_millis(30);
 
-pub(crate) async fn register(stage: &Stage, id: &str, ttl: Duration, alone: bool) {
+pub(crate) fn registration(id: &str, ttl: Duration, alone: bool) -> Registration {
     let incarnation = Incarnation {
         id: owner(id),
         node: "node".to_owned(),
         build: None,
         pid: 1,
     };
-    let registration = Registration {
+    Registration {
         incarnation,
         ttl,
         alone,
-    };
-    stage
-        .store
-        .register(&registration)
-        .await
-        .expect("registered");
+    }
+}
+
+pub(crate) async fn register(stage: &Stage, id: &str, ttl: Duration, alone: bool) {
+    let registered = stage.store.register(&registration(id, ttl, alone)).await;
+    registered.expect("registered");
 }
 
 fn beat(id: &str) -> Heartbeat {

@@ -15,6 +15,7 @@ mod fleet;
 mod hints;
 mod hostile;
 mod messages;
+mod namespaces;
 #[cfg(feature = "mysql")]
 mod old;
 mod pages;
@@ -170,6 +171,10 @@ on_every_dialect! {
         a_child_outlives_the_parent_that_is_removed
         a_namespace_has_its_own_retention
         what_is_past_its_retention_goes_by_hand
+    }
+    namespaces {
+        a_node_touches_nothing_of_another_namespace
+        a_namespace_is_registered_once
     }
     searches {
         runs_are_found_by_each_kind_of_attribute

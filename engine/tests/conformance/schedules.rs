@@ -25,7 +25,7 @@ fn key(text: &str) -> ScheduleKey {
 }
 
 /// A schedule that was never written, and is never due.
-fn new(name: &str) -> ScheduleRecord {
+pub(crate) fn new(name: &str) -> ScheduleRecord {
     let action = Action {
         name: TypeName::new(TYPE).expect("a name"),
         queue: queue(name),
@@ -50,7 +50,7 @@ fn new(name: &str) -> ScheduleRecord {
     }
 }
 
-fn write(record: ScheduleRecord) -> ScheduleWrite {
+pub(crate) fn write(record: ScheduleRecord) -> ScheduleWrite {
     ScheduleWrite {
         record,
         cancels: Vec::new(),

@@ -6,6 +6,7 @@ use sqlx::mysql::MySqlPool;
 use super::super::answers::{self, Place, RenewedRow, SweptRow};
 use super::super::rows::{RecordRow, TaskRow, TipRow, signed, task_columns};
 use super::super::{BlockedReason, Claim, Claimed, Lease, Overdue, Renewal, Renewed, Sweep, Swept};
+use super::Mysql;
 use super::batch::{Transaction, json};
 use super::error::{at, at_commit};
 use super::sql::{self, event_columns, ids};
@@ -116,6 +117,7 @@ const OVERDUE: &str = concat!(
     task_columns!(),
     " FROM workflow_tasks FORCE INDEX (workflow_tasks_deadline)
       WHERE deadline_at < 4611686018427387904 AND deadline_at <= ?
+        AND (? IS NULL OR namespace = ?)
       ORDER BY deadline_at, task_id LIMIT ?"
 );
 
@@ -130,7 +132,7 @@ macro_rules! stuck {
 const STUCK: &str = concat!(
     "SELECT task_id FROM workflow_tasks FORCE INDEX (workflow_tasks_leased) WHERE ",
     stuck!(),
-    " ORDER BY task_id LIMIT ?"
+    " AND (? IS NULL OR namespace = ?) ORDER BY task_id LIMIT ?"
 );
 
 const LOCK_STUCK: &str = concat!(
@@ -298,12 +300,14 @@ pub(super) async fn renew(pool: &MySqlPool, renewal: &Renewal) -> Result<Renewed
     Ok(answers::renewed(now, renewal, rows.collect()))
 }
 
-pub(super) async fn overdue(pool: &MySqlPool, limit: u32) -> Result<Vec<Overdue>> {
+pub(super) async fn overdue(store: &Mysql, limit: u32) -> Result<Vec<Overdue>> {
     const WHAT: &str = "looking for overdue activities";
-    let mut transaction = Transaction::begin(pool, WHAT).await?;
+    let mut transaction = Transaction::begin(&store.pool, WHAT).await?;
     let now = transaction.now().await?;
     let tasks: Vec<TaskRow> = sqlx::query_as(OVERDUE)
         .bind(now)
+        .bind(store.scope())
+        .bind(store.scope())
         .bind(u64::from(limit))
         .fetch_all(&mut *transaction.0)
         .await
@@ -312,12 +316,14 @@ pub(super) async fn overdue(pool: &MySqlPool, limit: u32) -> Result<Vec<Overdue>
     answers::overdue(now, tasks, events)
 }
 
-pub(super) async fn sweep(pool: &MySqlPool, sweep: &Sweep) -> Result<Swept> {
+pub(super) async fn sweep(store: &Mysql, sweep: &Sweep) -> Result<Swept> {
     const WHAT: &str = "taking tasks back";
-    let mut transaction = Transaction::begin(pool, WHAT).await?;
+    let mut transaction = Transaction::begin(&store.pool, WHAT).await?;
     let now = transaction.now().await?;
     let stuck: Vec<String> = sqlx::query_scalar(STUCK)
         .bind(now)
+        .bind(store.scope())
+        .bind(store.scope())
         .bind(u64::from(sweep.limit))
         .fetch_all(&mut *transaction.0)
         .await

@@ -8,6 +8,7 @@ use sqlx::mysql::MySqlPool;
 use super::super::answers::{self, TermRow};
 use super::super::rows::signed;
 use super::super::{Heartbeat, Registration, Role, Term};
+use super::Mysql;
 use super::batch::{Transaction, json};
 use super::error::{at, at_commit};
 use super::sql::{clock, ids};
@@ -19,8 +20,9 @@ const BURY_OTHERS: &str = "
 
 const REGISTER: &str = "
     INSERT INTO engine_instances
-        (instance_id, node_name, build_id, pid, status, started_at, heartbeat_at, expires_at)
-    VALUES (?, ?, ?, ?, 'live', ?, ?, ?)
+        (instance_id, node_name, build_id, pid, status, started_at, heartbeat_at, expires_at,
+            namespace)
+    VALUES (?, ?, ?, ?, 'live', ?, ?, ?, ?)
     ON DUPLICATE KEY UPDATE heartbeat_at = VALUES(heartbeat_at), expires_at = VALUES(expires_at)";
 
 const LOCK_LIVE: &str = "
@@ -44,7 +46,7 @@ const OVERDUE: &str = concat!(
     "SELECT instance_id FROM engine_instances
      WHERE status IN ('live', 'draining') AND expires_at <= ",
     clock!(),
-    " FOR UPDATE"
+    " AND (? IS NULL OR namespace IS NULL OR namespace = ?) FOR UPDATE"
 );
 
 const BURY: &str = concat!(
@@ -70,10 +72,10 @@ const RESIGN: &str = concat!(
     ") WHERE `role` = ? AND holder = ? AND term = ?"
 );
 
-pub(super) async fn register(pool: &MySqlPool, registration: &Registration) -> Result<Timestamp> {
+pub(super) async fn register(store: &Mysql, registration: &Registration) -> Result<Timestamp> {
     const WHAT: &str = "registering a process";
     let who = &registration.incarnation;
-    let mut transaction = Transaction::begin(pool, WHAT).await?;
+    let mut transaction = Transaction::begin(&store.pool, WHAT).await?;
     if registration.alone {
         let others = sqlx::query(BURY_OTHERS).bind(who.id.as_str());
         let others = others.execute(&mut *transaction.0).await;
@@ -89,6 +91,7 @@ pub(super) async fn register(pool: &MySqlPool, registration: &Registration) -> R
         .bind(now)
         .bind(now)
         .bind(expires_at)
+        .bind(store.scope())
         .execute(&mut *transaction.0)
         .await
         .map_err(at(WHAT))?;
@@ -123,23 +126,24 @@ pub(super) async fn heartbeat(
     Ok(Some(Timestamp::from_micros(expires_at)))
 }
 
-pub(super) async fn bury(pool: &MySqlPool, term: &Term) -> Result<Vec<OwnerId>> {
+pub(super) async fn bury(store: &Mysql, term: &Term) -> Result<Vec<OwnerId>> {
     const WHAT: &str = "declaring processes dead";
-    let mut transaction = Transaction::begin(pool, WHAT).await?;
+    let mut transaction = Transaction::begin(&store.pool, WHAT).await?;
     let held: Option<i64> = sqlx::query_scalar(LOCK_TERM)
-        .bind(term.role.as_str())
+        .bind(term.role.key(store.scope.as_ref()))
         .bind(term.holder.as_str())
         .bind(signed(term.number))
         .fetch_optional(&mut *transaction.0)
         .await
         .map_err(at(WHAT))?;
-    let holds = sqlx::query_scalar(HOLDS).bind(term.role.as_str());
+    let holds = sqlx::query_scalar(HOLDS).bind(term.role.key(store.scope.as_ref()));
     let holds = holds.fetch_one(&mut *transaction.0).await;
     let holds: i64 = holds.map_err(at(WHAT))?;
     if held.is_none() || holds == 0 {
         return Ok(Vec::new());
     }
-    let overdue = sqlx::query_scalar(OVERDUE).fetch_all(&mut *transaction.0);
+    let overdue = sqlx::query_scalar(OVERDUE).bind(store.scope());
+    let overdue = overdue.bind(store.scope()).fetch_all(&mut *transaction.0);
     let overdue: Vec<String> = overdue.await.map_err(at(WHAT))?;
     let buried = sqlx::query(BURY).bind(json(&overdue)?);
     let buried = buried.execute(&mut *transaction.0).await;
@@ -149,17 +153,18 @@ pub(super) async fn bury(pool: &MySqlPool, term: &Term) -> Result<Vec<OwnerId>> 
 }
 
 pub(super) async fn elect(
-    pool: &MySqlPool,
+    store: &Mysql,
     role: Role,
     holder: &OwnerId,
     ttl: Duration,
 ) -> Result<Option<Term>> {
     const WHAT: &str = "taking a role";
-    let mut transaction = Transaction::begin(pool, WHAT).await?;
-    let made = sqlx::query(MAKE_ROLE).bind(role.as_str());
+    let key = role.key(store.scope.as_ref());
+    let mut transaction = Transaction::begin(&store.pool, WHAT).await?;
+    let made = sqlx::query(MAKE_ROLE).bind(&key);
     let made = made.execute(&mut *transaction.0).await;
     made.map_err(at(WHAT))?;
-    let seen = sqlx::query_as(LOCK_ROLE).bind(role.as_str());
+    let seen = sqlx::query_as(LOCK_ROLE).bind(&key);
     let seen = seen.fetch_one(&mut *transaction.0).await;
     let (had, term, acquired_at, ends): (Option<String>, i64, i64, i64) = seen.map_err(at(WHAT))?;
     let now = transaction.now().await?;
@@ -178,7 +183,7 @@ pub(super) async fn elect(
         .bind(row.term)
         .bind(row.acquired_at)
         .bind(row.expires_at)
-        .bind(role.as_str())
+        .bind(&key)
         .execute(&mut *transaction.0)
         .await
         .map_err(at(WHAT))?;
@@ -186,12 +191,12 @@ pub(super) async fn elect(
     Ok(Some(answers::term(role, holder, &row)))
 }
 
-pub(super) async fn resign(pool: &MySqlPool, term: &Term) -> Result<()> {
+pub(super) async fn resign(store: &Mysql, term: &Term) -> Result<()> {
     sqlx::query(RESIGN)
-        .bind(term.role.as_str())
+        .bind(term.role.key(store.scope.as_ref()))
         .bind(term.holder.as_str())
         .bind(signed(term.number))
-        .execute(pool)
+        .execute(&store.pool)
         .await
         .map(drop)
         .map_err(at_commit("giving a role up"))

@@ -5,6 +5,7 @@ use sqlx::mysql::MySqlPool;
 
 use super::super::retention::{Retire, Tenant};
 use super::super::rows::{DueRow, TenantRow};
+use super::Mysql;
 use super::batch::Transaction;
 use super::error::{at, at_commit};
 use super::sql::{clock, ids};
@@ -96,11 +97,13 @@ const TENANTS: &str = "
         FROM n WHERE n.namespace IS NOT NULL)
     SELECT n.namespace, s.retention_us
     FROM n LEFT JOIN workflow_namespaces s ON s.namespace = n.namespace
-    WHERE n.namespace IS NOT NULL";
+    WHERE n.namespace IS NOT NULL AND (? IS NULL OR n.namespace = ?)";
 
-const KEEP: &str = "
-    INSERT INTO workflow_namespaces (namespace, retention_us) VALUES (?, ?)
-    ON DUPLICATE KEY UPDATE retention_us = VALUES(retention_us)";
+const KEEP: &str = concat!(
+    "INSERT INTO workflow_namespaces (namespace, retention_us, created_at) VALUES (?, ?, ",
+    clock!(),
+    ") ON DUPLICATE KEY UPDATE retention_us = VALUES(retention_us)"
+);
 
 pub(super) async fn retire(pool: &MySqlPool, retire: &Retire) -> Result<u64> {
     const WHAT: &str = "removing closed runs";
@@ -125,9 +128,11 @@ pub(super) async fn retire(pool: &MySqlPool, retire: &Retire) -> Result<u64> {
     Ok(runs.len() as u64)
 }
 
-pub(super) async fn tenants(pool: &MySqlPool) -> Result<Vec<Tenant>> {
-    let rows: std::result::Result<Vec<TenantRow>, _> =
-        sqlx::query_as(TENANTS).fetch_all(pool).await;
+pub(super) async fn tenants(store: &Mysql) -> Result<Vec<Tenant>> {
+    let rows = sqlx::query_as(TENANTS)
+        .bind(store.scope())
+        .bind(store.scope());
+    let rows: sqlx::Result<Vec<TenantRow>> = rows.fetch_all(&store.pool).await;
     TenantRow::tenants(rows.map_err(at("reading the namespaces"))?)
 }
 

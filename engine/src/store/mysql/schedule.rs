@@ -9,6 +9,7 @@ use super::super::rows::{
 use super::super::{
     DuePage, DueSchedules, ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage,
 };
+use super::Mysql;
 use super::batch::{Transaction, json};
 use super::error::at;
 use super::read::snapshot;
@@ -128,12 +129,14 @@ const DUE: &str = concat!(
     " FROM workflow_schedules
       WHERE look_at >= ? AND look_at <= ? AND look_at < 4611686018427387904
         AND (look_at > ? OR namespace > ? OR (namespace = ? AND schedule_id > ?))
+        AND (? IS NULL OR namespace = ?)
       ORDER BY look_at, namespace, schedule_id LIMIT ?"
 );
 
 const NEXT_DUE: &str = "
     SELECT min(look_at) FROM workflow_schedules
-    WHERE look_at > ? AND look_at < 4611686018427387904";
+    WHERE look_at > ? AND look_at < 4611686018427387904
+      AND (? IS NULL OR namespace = ?)";
 
 const OPEN: &str = concat!(
     "SELECT STRAIGHT_JOIN i.namespace, i.workflow_id FROM ",
@@ -178,9 +181,9 @@ pub(super) async fn write(transaction: &mut Transaction<'_>, changes: &Changes) 
     transaction.put(DROP_OLD_FIRES, &changes.old_fires).await
 }
 
-pub(super) async fn due(pool: &MySqlPool, asked: &DueSchedules) -> Result<DuePage> {
+pub(super) async fn due(store: &Mysql, asked: &DueSchedules) -> Result<DuePage> {
     const WHAT: &str = "looking for due schedules";
-    let mut transaction = snapshot(pool, WHAT).await?;
+    let mut transaction = snapshot(&store.pool, WHAT).await?;
     let now = sqlx::query_scalar(CLOCK).fetch_one(&mut *transaction);
     let now: i64 = now.await.map_err(at(WHAT))?;
     let (look_at, namespace, schedule) = asked.place();
@@ -191,11 +194,14 @@ pub(super) async fn due(pool: &MySqlPool, asked: &DueSchedules) -> Result<DuePag
         .bind(namespace)
         .bind(namespace)
         .bind(schedule)
+        .bind(store.scope())
+        .bind(store.scope())
         .bind(i64::from(asked.limit) + 1)
         .fetch_all(&mut *transaction)
         .await
         .map_err(at(WHAT))?;
     let next_due = sqlx::query_scalar(NEXT_DUE).bind(now);
+    let next_due = next_due.bind(store.scope()).bind(store.scope());
     let next_due: Option<i64> = next_due
         .fetch_one(&mut *transaction)
         .await

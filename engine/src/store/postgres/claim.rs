@@ -86,6 +86,7 @@ const OVERDUE: &str = concat!(
     "SELECT ",
     task_columns!(),
     " FROM workflow_tasks WHERE deadline_at < 4611686018427387904 AND deadline_at <= $1
+        AND ($3::text IS NULL OR namespace = $3)
       ORDER BY deadline_at, task_id LIMIT $2"
 );
 
@@ -99,6 +100,7 @@ const SWEEP: &str = concat!(
                 WHERE status IN ('live', 'draining') AND expires_at > (SELECT now FROM clock))
             THEN 0 ELSE 1 END AS recoveries
         FROM workflow_tasks WHERE status = 'leased'
+          AND ($3::text IS NULL OR namespace = $3)
           AND (lease_expires_at <= (SELECT now FROM clock) OR lease_owner IN (
               SELECT instance_id FROM engine_instances WHERE status IN ('stopped', 'dead')))
         ORDER BY task_id LIMIT $2 FOR UPDATE SKIP LOCKED),
@@ -235,6 +237,7 @@ pub(super) async fn overdue(store: &Postgres, limit: u32) -> Result<Vec<Overdue>
         .rows(OVERDUE)
         .bind(now)
         .bind(i64::from(limit))
+        .bind(store.scope())
         .fetch_all(&mut *transaction.inner)
         .await
         .map_err(at(WHAT))?;
@@ -251,6 +254,7 @@ pub(super) async fn sweep(store: &Postgres, sweep: &Sweep) -> Result<Swept> {
         .rows(SWEEP)
         .bind(signed(u64::from(sweep.poison_after)))
         .bind(i64::from(sweep.limit))
+        .bind(store.scope())
         .fetch_all(&mut *connection)
         .await
         .map_err(at_commit(WHAT))?;

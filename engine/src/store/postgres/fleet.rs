@@ -18,8 +18,9 @@ const BURY_OTHERS: &str = "
 
 const REGISTER: &str = concat!(
     "INSERT INTO engine_instances
-        (instance_id, node_name, build_id, pid, status, started_at, heartbeat_at, expires_at)
-     SELECT $1, $2, $3, $4, 'live', now, now, now + $5 FROM (SELECT ",
+        (instance_id, node_name, build_id, pid, status, started_at, heartbeat_at, expires_at,
+            namespace)
+     SELECT $1, $2, $3, $4, 'live', now, now, now + $5, $6 FROM (SELECT ",
     clock!(),
     " AS now) AS clock
      ON CONFLICT (instance_id) DO UPDATE SET
@@ -40,7 +41,9 @@ const BURY: &str = concat!(
     "UPDATE engine_instances SET status = 'dead'
      WHERE status IN ('live', 'draining') AND expires_at <= ",
     clock!(),
-    " AND EXISTS (SELECT 1 FROM engine_roles
+    "
+        AND ($4::text IS NULL OR namespace IS NULL OR namespace = $4)
+        AND EXISTS (SELECT 1 FROM engine_roles
         WHERE role = $1 AND holder = $2 AND term = $3 AND expires_at > ",
     clock!(),
     ") RETURNING instance_id"
@@ -85,6 +88,7 @@ pub(super) async fn register(store: &Postgres, registration: &Registration) -> R
         .bind(who.build.as_ref().map(crate::model::BuildId::as_str))
         .bind(i64::from(who.pid))
         .bind(answers::span(registration.ttl))
+        .bind(store.scope())
         .fetch_one(&mut *transaction.inner)
         .await
         .map_err(at(WHAT))?;
@@ -118,9 +122,10 @@ pub(super) async fn bury(store: &Postgres, term: &Term) -> Result<Vec<OwnerId>> 
     let rows: Vec<(String,)> = store
         .statements
         .rows(BURY)
-        .bind(term.role.as_str())
+        .bind(term.role.key(store.scope.as_ref()))
         .bind(term.holder.as_str())
         .bind(super::super::rows::signed(term.number))
+        .bind(store.scope())
         .fetch_all(&mut *connection)
         .await
         .map_err(at_commit(WHAT))?;
@@ -139,7 +144,7 @@ pub(super) async fn elect(
     let row: Option<TermRow> = store
         .statements
         .rows(ELECT)
-        .bind(role.as_str())
+        .bind(role.key(store.scope.as_ref()))
         .bind(holder.as_str())
         .bind(answers::span(ttl))
         .fetch_optional(&mut *connection)
@@ -155,7 +160,7 @@ pub(super) async fn resign(store: &Postgres, term: &Term) -> Result<()> {
     store
         .statements
         .done(RESIGN)
-        .bind(term.role.as_str())
+        .bind(term.role.key(store.scope.as_ref()))
         .bind(term.holder.as_str())
         .bind(super::super::rows::signed(term.number))
         .execute(&mut *connection)

@@ -54,11 +54,13 @@ const TENANTS: &str = "
         FROM n WHERE n.namespace IS NOT NULL)
     SELECT n.namespace, s.retention_us
     FROM n LEFT JOIN workflow_namespaces s ON s.namespace = n.namespace
-    WHERE n.namespace IS NOT NULL";
+    WHERE n.namespace IS NOT NULL AND ($1::text IS NULL OR n.namespace = $1)";
 
-const KEEP: &str = "
-    INSERT INTO workflow_namespaces (namespace, retention_us) VALUES ($1, $2)
-    ON CONFLICT (namespace) DO UPDATE SET retention_us = excluded.retention_us";
+const KEEP: &str = concat!(
+    "INSERT INTO workflow_namespaces (namespace, retention_us, created_at) VALUES ($1, $2, ",
+    clock!(),
+    ") ON CONFLICT (namespace) DO UPDATE SET retention_us = excluded.retention_us"
+);
 
 pub(super) async fn retire(store: &Postgres, retire: &Retire) -> Result<u64> {
     const WHAT: &str = "removing closed runs";
@@ -100,7 +102,8 @@ pub(super) async fn retire(store: &Postgres, retire: &Retire) -> Result<u64> {
 pub(super) async fn tenants(store: &Postgres) -> Result<Vec<Tenant>> {
     const WHAT: &str = "reading the namespaces";
     let mut connection = Single::begin(store, WHAT).await?;
-    let rows = store.statements.rows(TENANTS).fetch_all(&mut *connection);
+    let rows = store.statements.rows(TENANTS).bind(store.scope());
+    let rows = rows.fetch_all(&mut *connection);
     let rows: Vec<TenantRow> = rows.await.map_err(at(WHAT))?;
     connection.end(store, WHAT).await?;
     TenantRow::tenants(rows)

@@ -71,12 +71,14 @@ const DUE: &str = concat!(
     " FROM workflow_schedules
       WHERE look_at <= $1 AND look_at < 4611686018427387904
         AND (look_at, namespace, schedule_id) > ($2, $3, $4)
+        AND ($6::text IS NULL OR namespace = $6)
       ORDER BY look_at, namespace, schedule_id LIMIT $5"
 );
 
 const NEXT_DUE: &str = "
     SELECT min(look_at) FROM workflow_schedules
-    WHERE look_at > $1 AND look_at < 4611686018427387904";
+    WHERE look_at > $1 AND look_at < 4611686018427387904
+      AND ($2::text IS NULL OR namespace = $2)";
 
 const OPEN: &str = "
     SELECT i.namespace, i.workflow_id
@@ -153,12 +155,14 @@ pub(super) async fn due(store: &Postgres, asked: &DueSchedules) -> Result<DuePag
         .bind(look_at)
         .bind(namespace)
         .bind(schedule)
-        .bind(i64::from(asked.limit) + 1);
+        .bind(i64::from(asked.limit) + 1)
+        .bind(store.scope());
     let rows: Vec<ScheduleRow> = rows
         .fetch_all(&mut *transaction.inner)
         .await
         .map_err(at(WHAT))?;
     let next_due = store.statements.rows(NEXT_DUE).bind(now);
+    let next_due = next_due.bind(store.scope());
     let next_due = next_due.fetch_one(&mut *transaction.inner).await;
     let (next_due,): (Option<i64>,) = next_due.map_err(at(WHAT))?;
     let mut seen = Seen::new(rows)?;

@@ -112,6 +112,7 @@ const OVERDUE: &str = concat!(
     task_columns!(),
     " FROM workflow_tasks INDEXED BY workflow_tasks_deadline
       WHERE deadline_at < 4611686018427387904 AND deadline_at <= ?1
+        AND (?3 IS NULL OR namespace = ?3)
       ORDER BY deadline_at, task_id LIMIT ?2"
 );
 
@@ -128,7 +129,8 @@ const SWEEP: &str = "
                 SELECT instance_id FROM engine_instances
                 WHERE status IN ('live', 'draining') AND expires_at > ?1)
             THEN 0 ELSE 1 END AS recoveries
-        FROM workflow_tasks WHERE status = 'leased' AND (lease_expires_at <= ?1
+        FROM workflow_tasks WHERE status = 'leased'
+            AND (?4 IS NULL OR namespace = ?4) AND (lease_expires_at <= ?1
             OR lease_owner IN (
                 SELECT instance_id FROM engine_instances WHERE status IN ('stopped', 'dead')))
         ORDER BY task_id LIMIT ?3) AS stuck
@@ -246,13 +248,14 @@ pub(super) async fn renew(pool: &SqlitePool, renewal: &Renewal) -> Result<Renewe
     Ok(answers::renewed(now, renewal, rows))
 }
 
-pub(super) async fn overdue(pool: &SqlitePool, limit: u32) -> Result<Vec<Overdue>> {
+pub(super) async fn overdue(store: &Sqlite, limit: u32) -> Result<Vec<Overdue>> {
     const WHAT: &str = "looking for overdue activities";
-    let mut transaction = pool.begin().await.map_err(at(WHAT))?;
+    let mut transaction = store.reader.begin().await.map_err(at(WHAT))?;
     let now = now(&mut transaction).await?;
     let tasks: Vec<TaskRow> = sqlx::query_as(OVERDUE)
         .bind(now.min(NEVER))
         .bind(i64::from(limit))
+        .bind(store.scope())
         .fetch_all(&mut *transaction)
         .await
         .map_err(at(WHAT))?;
@@ -261,15 +264,16 @@ pub(super) async fn overdue(pool: &SqlitePool, limit: u32) -> Result<Vec<Overdue
     answers::overdue(now, tasks, events)
 }
 
-pub(super) async fn sweep(pool: &SqlitePool, sweep: &Sweep) -> Result<Swept> {
+pub(super) async fn sweep(store: &Sqlite, sweep: &Sweep) -> Result<Swept> {
     const WHAT: &str = "taking tasks back";
-    let begun = super::begin(pool).await;
+    let begun = super::begin(&store.writer).await;
     let mut transaction = begun.map_err(at(WHAT))?;
     let now = now(&mut transaction).await?;
     let rows: Vec<SweptRow> = sqlx::query_as(SWEEP)
         .bind(now)
         .bind(signed(u64::from(sweep.poison_after)))
         .bind(i64::from(sweep.limit))
+        .bind(store.scope())
         .fetch_all(&mut *transaction)
         .await
         .map_err(at(WHAT))?;

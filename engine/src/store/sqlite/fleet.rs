@@ -7,6 +7,7 @@ use sqlx::sqlite::SqlitePool;
 
 use super::super::answers::{self, TermRow};
 use super::super::{Heartbeat, Registration, Role, Term};
+use super::Sqlite;
 use super::error::{at, at_commit};
 use super::sql::clock;
 use crate::model::{OwnerId, Timestamp};
@@ -17,8 +18,9 @@ const BURY_OTHERS: &str = "
 
 const REGISTER: &str = concat!(
     "INSERT INTO engine_instances
-        (instance_id, node_name, build_id, pid, status, started_at, heartbeat_at, expires_at)
-     SELECT ?1, ?2, ?3, ?4, 'live', now, now, now + ?5 FROM (SELECT ",
+        (instance_id, node_name, build_id, pid, status, started_at, heartbeat_at, expires_at,
+            namespace)
+     SELECT ?1, ?2, ?3, ?4, 'live', now, now, now + ?5, ?6 FROM (SELECT ",
     clock!(),
     " AS now) WHERE true
      ON CONFLICT (instance_id) DO UPDATE SET
@@ -39,7 +41,9 @@ const BURY: &str = concat!(
     "UPDATE engine_instances SET status = 'dead'
      WHERE status IN ('live', 'draining') AND expires_at <= ",
     clock!(),
-    " AND EXISTS (SELECT 1 FROM engine_roles
+    "
+        AND (?4 IS NULL OR namespace IS NULL OR namespace = ?4)
+        AND EXISTS (SELECT 1 FROM engine_roles
         WHERE role = ?1 AND holder = ?2 AND term = ?3 AND expires_at > ",
     clock!(),
     ") RETURNING instance_id"
@@ -66,13 +70,13 @@ const RESIGN: &str = concat!(
 );
 
 pub(super) async fn register(
-    pool: &SqlitePool,
+    store: &Sqlite,
     registration: &Registration,
     alone: bool,
 ) -> Result<Timestamp> {
     const WHAT: &str = "registering a process";
     let who = &registration.incarnation;
-    let begun = super::begin(pool).await;
+    let begun = super::begin(&store.writer).await;
     let mut transaction = begun.map_err(at(WHAT))?;
     if alone {
         let others = sqlx::query(BURY_OTHERS).bind(who.id.as_str());
@@ -84,6 +88,7 @@ pub(super) async fn register(
         .bind(who.build.as_ref().map(crate::model::BuildId::as_str))
         .bind(i64::from(who.pid))
         .bind(answers::span(registration.ttl))
+        .bind(store.scope())
         .fetch_one(&mut *transaction)
         .await
         .map_err(at(WHAT))?;
@@ -106,39 +111,40 @@ pub(super) async fn heartbeat(
     Ok(expires_at.map(Timestamp::from_micros))
 }
 
-pub(super) async fn bury(pool: &SqlitePool, term: &Term) -> Result<Vec<OwnerId>> {
+pub(super) async fn bury(store: &Sqlite, term: &Term) -> Result<Vec<OwnerId>> {
     let ids = sqlx::query_scalar(BURY)
-        .bind(term.role.as_str())
+        .bind(term.role.key(store.scope.as_ref()))
         .bind(term.holder.as_str())
         .bind(super::super::rows::signed(term.number))
-        .fetch_all(pool)
+        .bind(store.scope())
+        .fetch_all(&store.writer)
         .await
         .map_err(at_commit("declaring processes dead"))?;
     answers::owners(ids)
 }
 
 pub(super) async fn elect(
-    pool: &SqlitePool,
+    store: &Sqlite,
     role: Role,
     holder: &OwnerId,
     ttl: Duration,
 ) -> Result<Option<Term>> {
     let row: Option<TermRow> = sqlx::query_as(ELECT)
-        .bind(role.as_str())
+        .bind(role.key(store.scope.as_ref()))
         .bind(holder.as_str())
         .bind(answers::span(ttl))
-        .fetch_optional(pool)
+        .fetch_optional(&store.writer)
         .await
         .map_err(at_commit("taking a role"))?;
     Ok(row.map(|row| answers::term(role, holder, &row)))
 }
 
-pub(super) async fn resign(pool: &SqlitePool, term: &Term) -> Result<()> {
+pub(super) async fn resign(store: &Sqlite, term: &Term) -> Result<()> {
     sqlx::query(RESIGN)
-        .bind(term.role.as_str())
+        .bind(term.role.key(store.scope.as_ref()))
         .bind(term.holder.as_str())
         .bind(super::super::rows::signed(term.number))
-        .execute(pool)
+        .execute(&store.writer)
         .await
         .map(drop)
         .map_err(at_commit("giving a role up"))

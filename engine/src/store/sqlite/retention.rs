@@ -5,6 +5,7 @@ use sqlx::sqlite::SqlitePool;
 
 use super::super::retention::{Retire, Tenant};
 use super::super::rows::{DueRow, TenantRow};
+use super::Sqlite;
 use super::batch::json;
 use super::error::{at, at_commit};
 use super::sql::clock;
@@ -48,11 +49,13 @@ const TENANTS: &str = "
         FROM n WHERE n.namespace IS NOT NULL)
     SELECT n.namespace, s.retention_us
     FROM n LEFT JOIN workflow_namespaces s ON s.namespace = n.namespace
-    WHERE n.namespace IS NOT NULL";
+    WHERE n.namespace IS NOT NULL AND (?1 IS NULL OR n.namespace = ?1)";
 
-const KEEP: &str = "
-    INSERT INTO workflow_namespaces (namespace, retention_us) VALUES (?1, ?2)
-    ON CONFLICT (namespace) DO UPDATE SET retention_us = excluded.retention_us";
+const KEEP: &str = concat!(
+    "INSERT INTO workflow_namespaces (namespace, retention_us, created_at) VALUES (?1, ?2, ",
+    clock!(),
+    ") ON CONFLICT (namespace) DO UPDATE SET retention_us = excluded.retention_us"
+);
 
 pub(super) async fn retire(pool: &SqlitePool, retire: &Retire) -> Result<u64> {
     const WHAT: &str = "removing closed runs";
@@ -80,9 +83,9 @@ pub(super) async fn retire(pool: &SqlitePool, retire: &Retire) -> Result<u64> {
     Ok(going.len() as u64)
 }
 
-pub(super) async fn tenants(pool: &SqlitePool) -> Result<Vec<Tenant>> {
-    let rows: std::result::Result<Vec<TenantRow>, _> =
-        sqlx::query_as(TENANTS).fetch_all(pool).await;
+pub(super) async fn tenants(store: &Sqlite) -> Result<Vec<Tenant>> {
+    let rows = sqlx::query_as(TENANTS).bind(store.scope());
+    let rows: sqlx::Result<Vec<TenantRow>> = rows.fetch_all(&store.reader).await;
     TenantRow::tenants(rows.map_err(at("reading the namespaces"))?)
 }
 

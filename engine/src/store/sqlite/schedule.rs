@@ -10,6 +10,7 @@ use super::super::rows::{
 use super::super::{
     DuePage, DueSchedules, ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage,
 };
+use super::Sqlite;
 use super::batch::{Transaction, json};
 use super::claim::now;
 use super::error::at;
@@ -68,12 +69,14 @@ const DUE: &str = concat!(
     " FROM workflow_schedules
       WHERE look_at <= ?1 AND look_at < 4611686018427387904
         AND (look_at, namespace, schedule_id) > (?2, ?3, ?4)
+        AND (?6 IS NULL OR namespace = ?6)
       ORDER BY look_at, namespace, schedule_id LIMIT ?5"
 );
 
 const NEXT_DUE: &str = "
     SELECT min(look_at) FROM workflow_schedules
-    WHERE look_at > ?1 AND look_at < 4611686018427387904";
+    WHERE look_at > ?1 AND look_at < 4611686018427387904
+      AND (?2 IS NULL OR namespace = ?2)";
 
 const OPEN: &str = "
     SELECT i.namespace, i.workflow_id
@@ -116,9 +119,9 @@ pub(super) async fn write(transaction: &mut Transaction<'_>, changes: &Changes) 
     transaction.put(DROP_OLD_FIRES, &changes.old_fires).await
 }
 
-pub(super) async fn due(pool: &SqlitePool, asked: &DueSchedules) -> Result<DuePage> {
+pub(super) async fn due(store: &Sqlite, asked: &DueSchedules) -> Result<DuePage> {
     const WHAT: &str = "looking for due schedules";
-    let mut transaction = pool.begin().await.map_err(at(WHAT))?;
+    let mut transaction = store.reader.begin().await.map_err(at(WHAT))?;
     let now = now(&mut transaction).await?;
     let (look_at, namespace, schedule) = asked.place();
     let rows: Vec<ScheduleRow> = sqlx::query_as(DUE)
@@ -127,10 +130,11 @@ pub(super) async fn due(pool: &SqlitePool, asked: &DueSchedules) -> Result<DuePa
         .bind(namespace)
         .bind(schedule)
         .bind(i64::from(asked.limit) + 1)
+        .bind(store.scope())
         .fetch_all(&mut *transaction)
         .await
         .map_err(at(WHAT))?;
-    let next_due = sqlx::query_scalar(NEXT_DUE).bind(now);
+    let next_due = sqlx::query_scalar(NEXT_DUE).bind(now).bind(store.scope());
     let next_due: Option<i64> = next_due
         .fetch_one(&mut *transaction)
         .await

@@ -8,9 +8,9 @@ use crate::memory::Memory;
 use crate::model::{Namespace, OwnerId, Timestamp};
 use crate::store::{
     Applied, Claim, Claimed, Description, DuePage, DueSchedules, Filter, Heartbeat, Hints, Listing,
-    Load, Loaded, Overdue, Page, Registration, Renewal, Renewed, Reply, Retire, Role,
-    ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep, Swept, Target,
-    Tenant, Term, Write,
+    Load, Loaded, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page,
+    Registration, Renewal, Renewed, Reply, Retire, Role, ScheduleDescription, ScheduleKey,
+    ScheduleListing, SchedulePage, Store, Sweep, Swept, Target, Tenant, Term, Write,
 };
 
 #[derive(Clone)]
@@ -40,6 +40,10 @@ macro_rules! counted {
                 self.store.$name($($argument),*)
             })+
 
+            fn within(&self, namespace: &Namespace) -> Arc<dyn Store> {
+                self.store.within(namespace)
+            }
+
             fn apart(&self) -> Option<Arc<dyn Store>> {
                 None
             }
@@ -61,6 +65,9 @@ counted! {
     retire<'a>(retire: &'a Retire) -> u64;
     tenants<'a>() -> Vec<Tenant>;
     keep<'a>(namespace: &'a Namespace, retention: Duration) -> ();
+    create_namespace<'a>(new: &'a NewNamespace) -> bool;
+    describe_namespace<'a>(namespace: &'a Namespace) -> Option<NamespaceRecord>;
+    list_namespaces<'a>(listing: &'a NamespaceListing) -> NamespacePage;
     due_schedules<'a>(due: &'a DueSchedules) -> DuePage;
     describe_schedule<'a>(of: &'a ScheduleKey) -> Option<ScheduleDescription>;
     list_schedules<'a>(listing: &'a ScheduleListing) -> SchedulePage;

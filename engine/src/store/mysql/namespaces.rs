@@ -1,0 +1,56 @@
+//! Tenants by name. Each call is a single statement.
+
+use coord_core::Result;
+use sqlx::mysql::MySqlPool;
+
+use super::super::rows::NamespaceRow;
+use super::super::{NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace};
+use super::error::{at, at_commit};
+use super::sql::clock;
+use crate::model::{Namespace, micros};
+
+const CREATE: &str = concat!(
+    "INSERT INTO workflow_namespaces (namespace, description, retention_us, created_at)
+     SELECT ?, ?, ?, ",
+    clock!(),
+    " FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM workflow_namespaces WHERE namespace = ?)"
+);
+
+const ONE: &str = "
+    SELECT namespace, description, retention_us, created_at
+    FROM workflow_namespaces WHERE namespace = ?";
+
+const LIST: &str = "
+    SELECT namespace, description, retention_us, created_at
+    FROM workflow_namespaces WHERE namespace > ? ORDER BY namespace LIMIT ?";
+
+pub(super) async fn create(pool: &MySqlPool, new: &NewNamespace) -> Result<bool> {
+    let created = sqlx::query(CREATE)
+        .bind(new.namespace.as_str())
+        .bind(new.description.as_deref())
+        .bind(micros(new.retention))
+        .bind(new.namespace.as_str())
+        .execute(pool)
+        .await
+        .map_err(at_commit("registering a namespace"))?;
+    Ok(created.rows_affected() > 0)
+}
+
+pub(super) async fn describe(
+    pool: &MySqlPool,
+    namespace: &Namespace,
+) -> Result<Option<NamespaceRecord>> {
+    let row = sqlx::query_as(ONE).bind(namespace.as_str());
+    let row: sqlx::Result<Option<NamespaceRow>> = row.fetch_optional(pool).await;
+    let row = row.map_err(at("describing a namespace"))?;
+    row.map(NamespaceRow::record).transpose()
+}
+
+pub(super) async fn list(pool: &MySqlPool, listing: &NamespaceListing) -> Result<NamespacePage> {
+    let rows = sqlx::query_as(LIST)
+        .bind(listing.place())
+        .bind(i64::from(listing.limit) + 1)
+        .fetch_all(pool)
+        .await;
+    NamespaceRow::page(rows.map_err(at("listing namespaces"))?, listing)
+}
