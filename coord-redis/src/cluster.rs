@@ -49,6 +49,8 @@ struct Map {
     /// The owner of each slot; empty until the first reading.
     owners: Vec<Option<Address>>,
     nodes: HashMap<Address, Link>,
+    /// Where a slot was last found to have moved. That node knows of it before others do.
+    named: Option<Address>,
 }
 
 struct Refresher(JoinHandle<()>);
@@ -96,7 +98,7 @@ impl Cluster {
 
     /// The links to all owners of slots.
     pub(crate) fn links(&self) -> Vec<Link> {
-        self.shared.map().nodes.values().cloned().collect()
+        self.shared.links()
     }
 
     /// The owner of every slot; empty until the first reading.
@@ -119,6 +121,7 @@ impl Cluster {
         if let Some(slot) = slot {
             let mut map = self.shared.map();
             self.shared.node(&mut map, address);
+            map.named = Some(address.clone());
             if let Some(owner) = map.owners.get_mut(usize::from(slot)) {
                 *owner = Some(address.clone());
             }
@@ -223,10 +226,17 @@ impl Shared {
         self.changed.send_modify(|version| *version += 1);
     }
 
+    /// The links to all nodes, first the one that is likely to know most.
+    fn links(&self) -> Vec<Link> {
+        let map = self.map();
+        let mut nodes: Vec<_> = map.nodes.iter().collect();
+        nodes.sort_by_key(|(address, _)| Some(*address) != map.named.as_ref());
+        nodes.into_iter().map(|(_, link)| link.clone()).collect()
+    }
+
     /// Reads the map from the first node that answers: one that is connected, else a seed.
     async fn read(&self) -> Result<Vec<Option<Address>>> {
-        let links: Vec<_> = self.map().nodes.values().cloned().collect();
-        for live in links.iter().filter_map(Link::live) {
+        for live in self.links().iter().filter_map(Link::live) {
             let reading = slots(live.connection, &live.address);
             let limit = self.config.connect_timeout;
             if let Ok(Ok(owners)) = tokio::time::timeout(limit, reading).await {

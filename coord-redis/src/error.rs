@@ -12,7 +12,11 @@ pub(crate) enum Failure {
     /// The node refused it before execution; another node or another moment may take it.
     Refused(Refusal),
     /// The slot lives on another node, for good (`MOVED`) or for this one command (`ASK`).
-    Elsewhere { address: Address, once: bool },
+    Elsewhere {
+        slot: u16,
+        address: Address,
+        once: bool,
+    },
     /// The server does not know the script by its digest.
     UnknownScript,
     /// The connection ended while the reply was outstanding: it may have been executed.
@@ -43,7 +47,8 @@ pub(crate) fn failure(error: &RedisError, scripted: bool) -> Failure {
         .unwrap_or(code)
     {
         "MOVED" | "ASK" => match error.redirect_node() {
-            Some((node, _)) => Failure::Elsewhere {
+            Some((node, slot)) => Failure::Elsewhere {
+                slot,
                 address: Address::from_node(node),
                 once: code == "ASK",
             },

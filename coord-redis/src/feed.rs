@@ -9,6 +9,7 @@ use redis::{PushInfo, PushKind, RedisError, Value};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::command::slot_of;
 use crate::config::Config;
 use crate::dial::{Dialed, Target, dial};
 use crate::error::{Failure, failure, not_connected};
@@ -359,7 +360,13 @@ impl Feed {
         give_up: &mpsc::UnboundedSender<(Channel, Topic)>,
     ) -> bool {
         match failure(error, false) {
-            Failure::Elsewhere { .. } => {
+            Failure::Elsewhere { slot, address, .. } => {
+                // It may be the answer to another request, in whose place a push has come.
+                if slot == slot_of(channel.hash_tag())
+                    && let Some(cluster) = self.lane.cluster()
+                {
+                    cluster.moved(Some(slot), &address);
+                }
                 self.give_up(channel, Instant::now(), give_up);
                 true
             }

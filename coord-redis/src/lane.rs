@@ -238,7 +238,7 @@ impl<'a> Call<'a> {
                 self.whole = true;
                 Ok(Step::Again)
             }
-            Failure::Elsewhere { address, once } => {
+            Failure::Elsewhere { address, once, .. } => {
                 let Some(cluster) = self.lane.cluster() else {
                     let at = self.at(&live.address);
                     let message =

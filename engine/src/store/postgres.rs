@@ -17,6 +17,7 @@ mod plain;
 mod read;
 mod retention;
 mod schedule;
+mod session;
 mod single;
 mod sql;
 
@@ -24,12 +25,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coord_core::{Error, Result};
-use sqlx::postgres::{PgArguments, PgConnectOptions, PgPool, PgPoolOptions, PgRow};
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgPool, PgRow};
 use sqlx::query::{Query, QueryAs};
-use sqlx::{Connection, Executor, FromRow};
+use sqlx::{Connection, FromRow};
 
 use super::batch::{self as batches, retry};
-use super::begin;
 use super::{
     Applied, CallerTransaction, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
     Heartbeat, Hints, Listing, Load, Loaded, NamespaceListing, NamespacePage, NamespaceRecord,
@@ -40,6 +40,7 @@ use super::{
 use crate::model::{Namespace, OwnerId, Timestamp, micros};
 use error::at;
 use kept::Kept;
+use session::Sessions;
 
 pub use notify::Notify;
 
@@ -53,7 +54,7 @@ const ACQUIRE: Duration = Duration::from_secs(5);
 /// The store. Clones share their connections.
 #[derive(Clone, Debug)]
 pub struct Postgres {
-    pool: PgPool,
+    sessions: Sessions,
     kept: Arc<Kept>,
     statements: Statements,
     /// Where calls for all stay.
@@ -66,16 +67,6 @@ struct Statements {
     /// Whether a connection keeps them under a name.
     named: bool,
 }
-
-/// What every session is set to. Each statement sees what was committed before it; one that waits
-/// five seconds for a lock is in a conflict that it should leave.
-///
-/// Statements are planned once. Each has an index that serves it, and a plan that was made while a
-/// table was small must not walk over it when it has grown; what that rules out costs the planner
-/// so much that it would compile the rest.
-const SESSION: &str = "SET default_transaction_isolation = 'read committed'; \
-    SET lock_timeout = '5s'; SET plan_cache_mode = force_generic_plan; \
-    SET enable_seqscan = off; SET jit = off";
 
 impl Postgres {
     /// The store in the database at `url`, `postgres://user:password@host:port/database`. Nothing
@@ -101,7 +92,7 @@ impl Postgres {
         let statements = Statements { named: true };
         let options = options.application_name("coord-engine");
         Self {
-            pool: pool(CONNECTIONS, options, statements),
+            sessions: Sessions::open(CONNECTIONS, options, statements),
             kept: Arc::default(),
             statements,
             scope: None,
@@ -123,9 +114,9 @@ impl Postgres {
     #[must_use]
     pub fn without_named_statements(self) -> Self {
         let statements = Statements { named: false };
-        let options = PgConnectOptions::clone(&self.pool.connect_options());
+        let options = self.sessions.options();
         Self {
-            pool: pool(CONNECTIONS, options, statements),
+            sessions: Sessions::open(CONNECTIONS, options, statements),
             kept: self.kept,
             statements,
             scope: self.scope,
@@ -133,38 +124,12 @@ impl Postgres {
     }
 
     async fn begin(&self, how: &'static str, what: &'static str) -> Result<Transaction<'static>> {
-        let begun = begin::begin(&self.pool, how).await;
+        let begun = self.sessions.begin(how).await;
         Ok(Transaction {
             inner: begun.map_err(at(what))?,
             statements: self.statements,
         })
     }
-}
-
-/// A connection that was given back a moment ago is not asked again whether it lives: the pool has
-/// asked it then.
-fn pool(connections: u32, options: PgConnectOptions, statements: Statements) -> PgPool {
-    PgPoolOptions::new()
-        .max_connections(connections)
-        .acquire_timeout(ACQUIRE)
-        .test_before_acquire(false)
-        .before_acquire(|connection, rest| {
-            Box::pin(async move {
-                if rest.idle_for > kept::FRESH {
-                    connection.ping().await?;
-                }
-                Ok(true)
-            })
-        })
-        .after_connect(move |connection, _| {
-            Box::pin(async move {
-                if statements.named {
-                    connection.execute(SESSION).await?;
-                }
-                Ok(())
-            })
-        })
-        .connect_lazy_with(options)
 }
 
 impl Statements {
@@ -340,9 +305,9 @@ impl Store for Postgres {
     }
 
     fn apart(&self) -> Option<Arc<dyn Store>> {
-        let options = self.pool.connect_options().as_ref().clone();
+        let options = self.sessions.options();
         Some(Arc::new(Self {
-            pool: pool(APART, options, self.statements),
+            sessions: Sessions::open(APART, options, self.statements),
             kept: Arc::default(),
             ..self.clone()
         }))

@@ -4,8 +4,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use coord_engine::flow::{Activity, Context, Workflow, join_all};
-use coord_engine::model::{Failure, Queue, Retry, TaskKind, WorkflowId};
-use coord_engine::store::{Outcome, Target, Then, Turn, Write};
+use coord_engine::model::{Failure, Queue, Retry, RunId, TaskKind, WorkflowId};
+use coord_engine::store::{Claim, ClaimedTask, Outcome, Target, Then, Turn, Write};
 use coord_engine::worker::Attempt;
 
 use crate::stage::{Stage, closing, completed, namespace, record, turn};
@@ -194,7 +194,7 @@ pub(crate) async fn a_call_that_is_dropped_anywhere_happened_whole_or_not_at_all
             let dropped = dropped_after(stage.store.claim(&claim), polls).await;
             let task = match dropped {
                 Some(claimed) => claimed.expect("an answer").tasks.pop(),
-                None => stage.claim(&claim).await.tasks.pop(),
+                None => claim_unless_taken(&stage, &claim, &run).await,
             };
             let Some(task) = task else {
                 // The claim that was dropped has it.
@@ -218,4 +218,21 @@ pub(crate) async fn a_call_that_is_dropped_anywhere_happened_whole_or_not_at_all
             assert!(stage.describe(&run).await.tasks.is_empty(), "{name}");
         }
     }
+}
+
+/// The task of `run`, unless a claim that was dropped has it. While that one is being undone, others
+/// pass by what it has locked.
+async fn claim_unless_taken(stage: &Stage, claim: &Claim, run: &RunId) -> Option<ClaimedTask> {
+    let claiming = async {
+        loop {
+            if let Some(task) = stage.claim(claim).await.tasks.pop() {
+                return Some(task);
+            }
+            if stage.describe(run).await.tasks[0].status == "leased" {
+                return None;
+            }
+        }
+    };
+    let claimed = tokio::time::timeout(SOON, claiming).await;
+    claimed.expect("what was dropped is undone")
 }

@@ -244,7 +244,10 @@ mod behind_a_pooler {
     use super::{Database, Stage, pooled};
 
     on_every_dialect! { @ "postgres" postgres
-        pooled { a_named_statement_that_a_pooler_loses_says_what_to_do }
+        pooled {
+            a_named_statement_that_a_pooler_loses_says_what_to_do
+            calls_at_once_keep_their_sessions
+        }
     }
 }
 

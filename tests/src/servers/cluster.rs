@@ -1,5 +1,6 @@
 //! A Redis Cluster of masters.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::RedisServer;
@@ -13,15 +14,17 @@ use crate::{
 const SLOTS: u16 = 16_384;
 /// A master waits two seconds after its start before it takes part.
 const FORMED_WITHIN: Duration = Duration::from_secs(30);
-/// Milliseconds after which a silent node counts as failing: short for a test that kills one, and
-/// more than a loaded machine takes to answer.
-const NODE_TIMEOUT_MS: &str = "2000";
-/// The same where nobody kills one: longer than any test.
-const PATIENT_MS: &str = "600000";
+/// Milliseconds after which a silent node counts as failing: longer than any test, or a busy machine
+/// would take a cluster down.
+const NODE_TIMEOUT_MS: &str = "600000";
+/// The same once a node was killed: short, and more than a busy machine takes to answer.
+const SHORT_TIMEOUT_MS: &str = "2000";
+/// Nodes tell each other what they know once a second, and some of what they have heard.
+const AGREED_WITHIN: Duration = Duration::from_mins(1);
 /// Keys that one `MIGRATE` moves.
 const KEYS_AT_ONCE: &str = "100";
-/// A move over loopback takes no time to speak of.
-const MOVE_WITHIN_MS: &str = "5000";
+/// A move over loopback takes no time to speak of, unless the machine is busy.
+const MOVE_WITHIN_MS: &str = "60000";
 
 /// Own masters that share the slots evenly; dropping them kills them.
 ///
@@ -118,19 +121,20 @@ impl Cluster {
         format!("redis+cluster://{}", nodes.collect::<Vec<_>>().join(","))
     }
 
-    /// Has a busy machine not take the cluster down.
-    pub(super) async fn take_no_silence_for_death(&self) {
-        for node in &self.nodes {
-            let set = ["CONFIG", "SET", "cluster-node-timeout", PATIENT_MS];
-            node.command(&set).await.expect("a fresh node answers");
-        }
-    }
-
-    /// SIGKILL for node `index`.
+    /// SIGKILL for node `index`; the others soon take its silence for its end.
+    ///
+    /// # Panics
+    /// When another does not answer.
     ///
     /// # Cancel safety
-    /// Safe: the signal has been sent.
+    /// Unsafe: it may live on. Another call kills it.
     pub async fn kill(&self, index: usize) {
+        for (node, other) in self.nodes.iter().zip(0..) {
+            if other != index {
+                let set = ["CONFIG", "SET", "cluster-node-timeout", SHORT_TIMEOUT_MS];
+                node.command(&set).await.expect("it answers");
+            }
+        }
         self.nodes[index].kill().await;
     }
 
@@ -185,10 +189,14 @@ impl Cluster {
         Ok(())
     }
 
-    /// Moves `slot` and its keys to node `to`: its old node then answers MOVED.
+    /// Moves `slot` and its keys to node `to`: its old node then answers MOVED, and all nodes know
+    /// whose it is.
     ///
     /// # Errors
     /// When a node refuses.
+    ///
+    /// # Panics
+    /// When the nodes do not come to agree.
     ///
     /// # Cancel safety
     /// Safe: another call does what is missing.
@@ -208,7 +216,28 @@ impl Cluster {
             node.command(&["CLUSTER", "SETSLOT", &slot, "NODE", &id])
                 .await?;
         }
+        self.wait_until_agreed().await;
         Ok(())
+    }
+
+    /// Waits until all nodes know alike who has which slots, and since which epoch.
+    ///
+    /// The epoch decides whose word counts. A node that takes a slot over before it has heard of
+    /// its present owner's epoch does so under one that may be smaller; the next message of that
+    /// owner takes the slot away again, and the node deletes the keys in it.
+    async fn wait_until_agreed(&self) {
+        eventually(AGREED_WITHIN, "all nodes know the same", || async {
+            let mut views = Vec::new();
+            for node in &self.nodes {
+                let view = node.command(&["CLUSTER", "NODES"]).await;
+                views.push(view.ok().and_then(|view| owners(&view.text())));
+            }
+            let [first, others @ ..] = &views[..] else {
+                return true;
+            };
+            first.is_some() && others.iter().all(|view| view == first)
+        })
+        .await;
     }
 
     async fn move_keys(&self, slot: u16, from: usize, to: usize) -> Result<()> {
@@ -258,6 +287,22 @@ impl Cluster {
 fn share(index: u16, masters: u16) -> impl Iterator<Item = u16> {
     let begin = |index: u16| (u32::from(SLOTS) * u32::from(index) / u32::from(masters)) as u16;
     begin(index)..begin(index + 1)
+}
+
+/// The slots of each node by its epoch; `None` while two have the same epoch.
+fn owners(nodes: &str) -> Option<BTreeMap<u64, Vec<String>>> {
+    let mut owners = BTreeMap::new();
+    for node in nodes.lines() {
+        // id, address, flags, master, ping, pong, epoch, link, slots.
+        let mut fields = node.split(' ');
+        let epoch = fields.nth(6)?.parse().ok()?;
+        let slots = fields.skip(1).filter(|slots| !slots.starts_with('['));
+        let slots = slots.map(str::to_owned).collect();
+        if owners.insert(epoch, slots).is_some() {
+            return None;
+        }
+    }
+    Some(owners)
 }
 
 /// The port of the master of `slot`, if `range` has it: `[first, last, [ip, port, id], ...]`.
@@ -329,6 +374,21 @@ mod tests {
             matches!(answer, Err(CommandError::Server(text)) if text.starts_with("CLUSTERDOWN"))
         })
         .await;
+    }
+
+    #[test]
+    fn nodes_agree_on_epochs_and_slots() {
+        let view = |epoch: u64| {
+            format!(
+                "a 127.0.0.1:1@2 myself,master - 0 5 3 connected 0-7 9 [8->-b]\n\
+                 b 127.0.0.1:3@4 master - 6 7 {epoch} connected 10-16383\n"
+            )
+        };
+        let slots = |slots: &[&str]| slots.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let wanted = BTreeMap::from([(3, slots(&["0-7", "9"])), (4, slots(&["10-16383"]))]);
+
+        assert_eq!(owners(&view(4)), Some(wanted));
+        assert_eq!(owners(&view(3)), None);
     }
 
     #[test]

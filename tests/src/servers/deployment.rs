@@ -76,7 +76,7 @@ impl Deployment {
         Ok(match Topology::named(env::text(env::TOPOLOGY).as_deref()) {
             Topology::Standalone => Self::from(SERVER.get_or_try_init(RedisServer::start).await?),
             Topology::Cluster => Self(Place::Cluster(
-                CLUSTER.get_or_try_init(Self::patient_cluster).await?,
+                CLUSTER.get_or_try_init(|| Cluster::start(MASTERS)).await?,
             )),
             Topology::Sentinel => Self(Place::Sentinel(
                 SENTINEL.get_or_try_init(Self::promoted_master).await?,
@@ -87,12 +87,6 @@ impl Deployment {
     /// Whether the run is for a single server, which has all keys, databases and channels.
     pub fn is_standalone(&self) -> bool {
         matches!(self.0, Place::Server { .. })
-    }
-
-    async fn patient_cluster() -> std::result::Result<Cluster, Missing> {
-        let cluster = Cluster::start(MASTERS).await?;
-        cluster.take_no_silence_for_death().await;
-        Ok(cluster)
     }
 
     /// Every client is led to a server that was not the master when the group was made.

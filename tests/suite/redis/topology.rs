@@ -5,7 +5,7 @@ use std::time::Duration;
 use coord_core::{Channel, ErrorKind, Key};
 use coord_redis::{Command, Notice, Redis, Reply, Script};
 use coord_tests::need;
-use coord_tests::servers::{Cluster, Sentinel, since};
+use coord_tests::servers::{Cluster, RedisServer, Sentinel, since};
 use coord_tests::wait::eventually;
 
 use super::{SOON, connect, get, increment, key};
@@ -185,6 +185,68 @@ async fn a_sharded_subscription_follows_its_slot_and_reports_the_gap() {
         next(&mut subscription).await,
         Notice::Message(b"after".as_slice().into())
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscription_goes_where_it_is_sent_though_others_still_name_the_old_owner() {
+    need!(since(7, "sharded publish and subscribe"));
+    let cluster = need!(Cluster::start(3).await);
+    let name = key(&connect(&cluster.url()).await, "a");
+    let channel = name.channel(0);
+    let slot = cluster.slot_of(name.as_str()).await.expect("it answers");
+    let from = cluster.node_of_slot(slot).await.expect("it answers");
+    let [old, new, third] = [0, 1, 2].map(|n| &cluster.nodes()[(from + n) % 3]);
+    let id = async |node: &RedisServer| {
+        let id = node.command(&["CLUSTER", "MYID"]).await;
+        id.expect("it answers").text()
+    };
+    let (old_id, new_id, slot_text) = (id(old).await, id(new).await, slot.to_string());
+    let give = async |at: &RedisServer, id: &str| {
+        let give = ["CLUSTER", "SETSLOT", &slot_text, "NODE", id];
+        at.command(&give).await.expect("permitted");
+    };
+    // Which node is asked who owns what is chance: of so many clients some ask the third.
+    let (mut clients, mut subscriptions) = (Vec::new(), Vec::new());
+    for _ in 0..8 {
+        let redis = connect(&cluster.url()).await;
+        subscriptions.push(redis.subscribe(&channel).await.expect("confirmed"));
+        clients.push(redis);
+    }
+    let heard = async {
+        for subscription in &mut subscriptions {
+            while next(subscription).await != Notice::Message(b"after".as_slice().into()) {}
+        }
+    };
+    let outdated = async {
+        loop {
+            give(third, &old_id).await;
+        }
+    };
+    let publishing = async {
+        let publish = ["SPUBLISH", channel.as_str(), "after"];
+        eventually(SOON, "all are there", || async {
+            let there = new
+                .command(&publish)
+                .await
+                .ok()
+                .and_then(|there| there.int());
+            there == Some(8)
+        })
+        .await;
+    };
+
+    cluster
+        .begin_migration(slot, (from + 1) % 3)
+        .await
+        .expect("it begins");
+    give(third, &old_id).await;
+    give(new, &new_id).await;
+    give(old, &new_id).await;
+
+    tokio::select! {
+        () = outdated => {}
+        () = async { tokio::join!(heard, publishing); } => {}
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use coord_core::Result;
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::PgPool;
 use tokio::time::Instant;
 
 use super::error::at;
+use super::session::Sessions;
 use crate::committer::locked;
 
 /// As many as there are batches under way at a time, and the one that goes past them.
@@ -25,7 +25,7 @@ pub(super) struct Kept(Mutex<Vec<(PoolConnection<sqlx::Postgres>, Instant)>>);
 
 impl Kept {
     /// A connection that is there, or one of the pool.
-    pub(super) async fn take(&self, pool: &PgPool) -> Result<PoolConnection<sqlx::Postgres>> {
+    pub(super) async fn take(&self, sessions: &Sessions) -> Result<PoolConnection<sqlx::Postgres>> {
         let kept = {
             let mut kept = locked(&self.0);
             // What was not in use lately goes back; the last one given back is the freshest.
@@ -34,7 +34,7 @@ impl Kept {
         };
         match kept {
             Some((connection, _)) => Ok(connection),
-            None => pool.acquire().await.map_err(at("connecting")),
+            None => sessions.bare().await.map_err(at("connecting")),
         }
     }
 

@@ -1,9 +1,10 @@
 //! Hints through `LISTEN` and `NOTIFY`.
 
 use coord_core::{Error, Result};
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPool, PgPoolOptions};
+use sqlx::postgres::{PgListener, PgPool, PgPoolOptions};
 
-use super::error::at;
+use super::super::begin::begin;
+use super::error::{at, at_commit};
 use super::{ACQUIRE, Postgres};
 use crate::store::Reply;
 use crate::wake::{Backend, Ears, Kind};
@@ -27,7 +28,7 @@ impl Notify {
     /// Through the server of `store`. Nothing is opened before the engine starts.
     #[must_use]
     pub fn new(store: &Postgres) -> Self {
-        let options = PgConnectOptions::clone(&store.pool.connect_options());
+        let options = store.sessions.options();
         let options = options.application_name("coord-engine-wake");
         let one = || PgPoolOptions::new().max_connections(1);
         let one = || one().acquire_timeout(ACQUIRE).max_lifetime(None);
@@ -38,10 +39,14 @@ impl Notify {
     }
 
     async fn notify(&self, message: &str) -> Result<()> {
-        // Without a name, for poolers that do not follow names: a few are sent a second.
+        const WHAT: &str = "sending hints";
+        // Without a name and in a transaction, for poolers that do not follow names and give each
+        // transaction another connection: a few are sent a second.
+        let mut transaction = begin(&self.sender, "BEGIN").await.map_err(at(WHAT))?;
         let sent = sqlx::query("SELECT pg_notify($1, $2)").persistent(false);
-        let sent = sent.bind(CHANNEL).bind(message).execute(&self.sender).await;
-        sent.map(drop).map_err(at("sending hints"))
+        let sent = sent.bind(CHANNEL).bind(message);
+        sent.execute(&mut *transaction).await.map_err(at(WHAT))?;
+        transaction.commit().await.map_err(at_commit(WHAT))
     }
 
     async fn hear(&self, ears: &Ears) -> Result<()> {

@@ -11,6 +11,7 @@ use super::super::{
 use super::batch::{PgQuery, bind};
 use super::claim::now;
 use super::error::at;
+use super::single::Single;
 use super::{Postgres, READ, Transaction};
 use crate::store::batch::{Changes, KEPT_FIRES};
 
@@ -206,13 +207,16 @@ async fn keep_open(transaction: &mut Transaction<'_>, seen: &mut Seen) -> Result
 }
 
 pub(super) async fn list(store: &Postgres, listing: &ScheduleListing) -> Result<SchedulePage> {
+    const WHAT: &str = "listing schedules";
+    let mut connection = Single::begin(store, WHAT).await?;
     let rows = store
         .statements
         .rows(LIST)
         .bind(listing.namespace.as_str())
         .bind(listing.place())
         .bind(i64::from(listing.limit) + 1)
-        .fetch_all(&store.pool)
-        .await;
-    schedule_page(listing, rows.map_err(at("listing schedules"))?)
+        .fetch_all(&mut *connection);
+    let rows = rows.await.map_err(at(WHAT))?;
+    connection.end(store, WHAT).await?;
+    schedule_page(listing, rows)
 }

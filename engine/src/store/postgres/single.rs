@@ -6,7 +6,6 @@ use coord_core::Result;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgConnection;
 
-use super::super::begin::begin;
 use super::Postgres;
 use super::error::{at, at_commit};
 
@@ -22,9 +21,9 @@ pub(super) enum Single {
 impl Single {
     pub(super) async fn begin(store: &Postgres, what: &'static str) -> Result<Self> {
         if store.statements.named {
-            return store.kept.take(&store.pool).await.map(Self::Bare);
+            return store.kept.take(&store.sessions).await.map(Self::Bare);
         }
-        let begun = begin(&store.pool, "BEGIN").await;
+        let begun = store.sessions.begin("BEGIN").await;
         begun.map(Self::Held).map_err(at(what))
     }
 

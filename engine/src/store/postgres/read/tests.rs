@@ -2,7 +2,7 @@
 
 use sqlx::Connection;
 
-use super::super::SESSION;
+use super::super::session::SETUP;
 use super::*;
 use crate::model::Namespace;
 use crate::store::{Condition, Test, test_server as server};
@@ -27,7 +27,7 @@ async fn a_search_by_attribute_walks_over_no_table() {
     };
     // Nothing of this is ever committed.
     for statement in [
-        SESSION,
+        SETUP,
         "BEGIN; CREATE SCHEMA coord_test_search; SET LOCAL search_path = coord_test_search",
         include_str!("../../../../migrations/postgres/0001_engine.sql"),
         include_str!("../../../../migrations/postgres/0003_attributes.sql"),

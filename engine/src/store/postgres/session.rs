@@ -1,0 +1,71 @@
+//! The connections of a store, and what every session is set to.
+
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::{Connection, Executor, Transaction};
+
+use super::super::begin::begin;
+use super::{ACQUIRE, Statements, kept};
+
+/// What every session is set to. Each statement sees what was committed before it; one that waits
+/// five seconds for a lock is in a conflict that it should leave.
+///
+/// Statements are planned once. Each has an index that serves it, and a plan that was made while a
+/// table was small must not walk over it when it has grown; what that rules out costs the planner
+/// so much that it would compile the rest.
+pub(super) const SETUP: &str = "SET default_transaction_isolation = 'read committed'; \
+    SET lock_timeout = '5s'; SET plan_cache_mode = force_generic_plan; \
+    SET enable_seqscan = off; SET jit = off";
+
+/// Connections, to be had one at a time for a transaction or a named statement.
+///
+/// A statement without a name is prepared in one round trip and carried out in another, and a
+/// pooler that gives each transaction another connection gives one to each of the two. So nothing
+/// here carries out a statement: whoever needs one begins a transaction, or asks
+/// [`Single`](super::single::Single), which knows when it has to.
+#[derive(Clone, Debug)]
+pub(super) struct Sessions(PgPool);
+
+impl Sessions {
+    /// A connection that was given back a moment ago is not asked again whether it lives: the pool
+    /// has asked it then.
+    pub(super) fn open(most: u32, options: PgConnectOptions, statements: Statements) -> Self {
+        let pool = PgPoolOptions::new()
+            .max_connections(most)
+            .acquire_timeout(ACQUIRE)
+            .test_before_acquire(false)
+            .before_acquire(|connection, rest| {
+                Box::pin(async move {
+                    if rest.idle_for > kept::FRESH {
+                        connection.ping().await?;
+                    }
+                    Ok(true)
+                })
+            })
+            .after_connect(move |connection, _| {
+                Box::pin(async move {
+                    if statements.named {
+                        connection.execute(SETUP).await?;
+                    }
+                    Ok(())
+                })
+            });
+        Self(pool.connect_lazy_with(options))
+    }
+
+    pub(super) fn options(&self) -> PgConnectOptions {
+        PgConnectOptions::clone(&self.0.connect_options())
+    }
+
+    pub(super) async fn begin(
+        &self,
+        how: &'static str,
+    ) -> sqlx::Result<Transaction<'static, sqlx::Postgres>> {
+        begin(&self.0, how).await
+    }
+
+    /// A connection for statements that have names.
+    pub(super) async fn bare(&self) -> sqlx::Result<PoolConnection<sqlx::Postgres>> {
+        self.0.acquire().await
+    }
+}
