@@ -1,21 +1,16 @@
 //! The only reader of the process environment.
 
+mod effective;
+mod variable;
+
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::Duration;
 
 use crate::{Error, Result};
 
-/// One environment variable that a crate reads; each crate lists its own as `VARIABLES`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Variable {
-    /// The name, such as `COORD_REDIS_URL`.
-    pub name: &'static str,
-    /// What holds when it is not set, as one would write it; empty when nothing does.
-    pub default: &'static str,
-    /// What it sets, with its form and the reason for the default.
-    pub about: &'static str,
-}
+pub use effective::{Effective, Source};
+pub use variable::{Shown, Variable};
 
 /// A snapshot of the environment.
 ///
@@ -58,11 +53,33 @@ impl Env {
     /// # Errors
     /// `Invalid` when the value is not UTF-8.
     pub fn text(&self, variable: &Variable) -> Result<Option<&str>> {
-        match self.values.get(variable.name) {
-            None => Ok(None),
-            Some(None) => Err(Error::invalid(format!("{} is not UTF-8", variable.name))),
-            Some(Some(value)) => Ok(Some(value.trim()).filter(|text| !text.is_empty())),
+        Ok(self.find(variable)?.map(|(_, text)| text))
+    }
+
+    /// Under which of its names `variable` is set; the first one when it is not.
+    pub fn name_of(&self, variable: &Variable) -> &'static str {
+        let found = self.find(variable).ok().flatten();
+        found.map_or(variable.name, |(name, _)| name)
+    }
+
+    /// The text of `variable` with the name under which it is set.
+    fn find(&self, variable: &Variable) -> Result<Option<(&'static str, &str)>> {
+        for name in [Some(variable.name), variable.fallback]
+            .into_iter()
+            .flatten()
+        {
+            match self.values.get(name) {
+                None => {}
+                Some(None) => return Err(Error::invalid(format!("{name} is not UTF-8"))),
+                Some(Some(value)) => {
+                    let text = value.trim();
+                    if !text.is_empty() {
+                        return Ok(Some((name, text)));
+                    }
+                }
+            }
         }
+        Ok(None)
     }
 
     /// The value of `variable` as any type that reads itself from text, such as a number.
@@ -107,7 +124,12 @@ impl Env {
             .keys()
             .map(String::as_str)
             .filter(|name| name.starts_with(prefix))
-            .filter(|name| known.iter().all(|variable| variable.name != *name))
+            .filter(|name| {
+                let is_read = |variable: &Variable| {
+                    variable.name == *name || variable.fallback == Some(*name)
+                };
+                !known.iter().any(is_read)
+            })
             .collect()
     }
 
@@ -117,11 +139,12 @@ impl Env {
         form: &str,
         read: impl Fn(&str) -> Option<T>,
     ) -> Result<Option<T>> {
-        let Some(text) = self.text(variable)? else {
+        let Some((name, text)) = self.find(variable)? else {
             return Ok(None);
         };
         read(text).map(Some).ok_or_else(|| {
-            Error::invalid(format!("{} is {text:?}, but must be {form}", variable.name))
+            let value = variable.shown.of(text);
+            Error::invalid(format!("{name} is {value:?}, but must be {form}"))
         })
     }
 }
@@ -131,11 +154,7 @@ mod tests {
     use super::*;
     use crate::ErrorKind;
 
-    const WAIT: Variable = Variable {
-        name: "COORD_WAIT",
-        default: "5s",
-        about: "how long to wait",
-    };
+    const WAIT: Variable = Variable::new("COORD_WAIT", "5s", "how long to wait");
 
     fn env(value: &str) -> Env {
         Env::from_pairs([("COORD_WAIT", value)])
@@ -173,6 +192,34 @@ mod tests {
             env("maybe").flag(&WAIT).expect_err("refused").kind(),
             ErrorKind::Invalid
         );
+    }
+
+    #[test]
+    fn the_first_name_wins_and_the_one_that_was_set_is_named() {
+        const NAMED: Variable = WAIT.or("OLD_WAIT");
+        let both = Env::from_pairs([("COORD_WAIT", "1s"), ("OLD_WAIT", "2s")]);
+        let blank = Env::from_pairs([("COORD_WAIT", " "), ("OLD_WAIT", "fast")]);
+
+        assert_eq!(
+            both.duration(&NAMED).expect("valid"),
+            Some(Duration::from_secs(1))
+        );
+        let error = blank.duration(&NAMED).expect_err("no duration");
+        assert!(
+            error.message().starts_with("OLD_WAIT is \"fast\""),
+            "{error}"
+        );
+        assert!(both.unknown("OLD_", &[NAMED]).is_empty());
+    }
+
+    #[test]
+    fn what_is_refused_is_not_shown_when_it_is_secret() {
+        const PORT: Variable = Variable::new("SECRET_PORT", "", "what nobody sees").secret();
+        let env = Env::from_pairs([("SECRET_PORT", "s3cret")]);
+
+        let error = env.parsed::<u16>(&PORT, "a port").expect_err("no port");
+
+        assert!(!error.message().contains("s3cret"), "{error}");
     }
 
     #[test]

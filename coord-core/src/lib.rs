@@ -32,7 +32,7 @@
 //! | [`ClaimToken`], [`FencingToken`] | who claimed, and the number that outlives the claim |
 //! | [`Backoff`] | how long to wait before the next attempt |
 //! | `Calendar` | the instants of a schedule |
-//! | [`Env`], [`Variable`] | settings from the environment |
+//! | [`Env`], [`Variable`], [`Effective`] | settings from the environment, and what holds of them |
 //! | [`signals`], [`declare!`], [`labels!`] | what may be emitted, and who is told |
 //!
 //! # Features
@@ -55,7 +55,7 @@ mod ttl;
 pub use backoff::Backoff;
 #[cfg(feature = "calendar")]
 pub use calendar::Calendar;
-pub use env::{Env, Variable};
+pub use env::{Effective, Env, Shown, Source, Variable};
 pub use error::{Error, ErrorKind, Result};
 pub use key::{Channel, Key, KeySpace, Pattern};
 pub use name::Name;

@@ -4,73 +4,21 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use coord_core::signals::Detail;
-use coord_core::{Env, Error, KeySpace, Result, Variable};
+use coord_core::{Env, Error, KeySpace, Result};
 
 use crate::signals::Signal;
 
 mod address;
 mod url;
+mod variables;
 
 pub(crate) use address::{Address, Credentials, Topology};
 use url::Url;
 
-/// The environment variables that [`Config::from_env`] reads.
-pub const VARIABLES: &[Variable] = &[
-    URL,
-    PREFIX,
-    DEADLINE,
-    CONNECT_TIMEOUT,
-    PING_INTERVAL,
-    NODELAY,
-    CA_FILE,
-    SENTINEL_USERNAME,
-    SENTINEL_PASSWORD,
-];
-
-const URL: Variable = Variable {
-    name: "COORD_REDIS_URL",
-    default: "redis://127.0.0.1:6379",
-    about: "Where Redis is: `redis://`, `redis+sentinel://` or `redis+cluster://`, with `rediss` for TLS.",
-};
-const PREFIX: Variable = Variable {
-    name: "COORD_REDIS_PREFIX",
-    default: "coord",
-    about: "What all keys start with; one for each application that shares a server.",
-};
-const DEADLINE: Variable = Variable {
-    name: "COORD_REDIS_DEADLINE",
-    default: "2s",
-    about: "How long a call may take when it says nothing else: rides out a reconnect, not an outage.",
-};
-const CONNECT_TIMEOUT: Variable = Variable {
-    name: "COORD_REDIS_CONNECT_TIMEOUT",
-    default: "1s",
-    about: "How long one attempt to connect may take, handshakes included.",
-};
-const PING_INTERVAL: Variable = Variable {
-    name: "COORD_REDIS_PING_INTERVAL",
-    default: "2s",
-    about: "How often an idle connection is checked; a silent peer is found within two intervals.",
-};
-const NODELAY: Variable = Variable {
-    name: "COORD_REDIS_NODELAY",
-    default: "true",
-    about: "TCP_NODELAY. Off batches small writes, which is faster on loopback and slower on a network.",
-};
-const CA_FILE: Variable = Variable {
-    name: "COORD_REDIS_CA_FILE",
-    default: "",
-    about: "A PEM file with the certificate authority of a private TLS server; the public roots otherwise.",
-};
-const SENTINEL_USERNAME: Variable = Variable {
-    name: "COORD_REDIS_SENTINEL_USERNAME",
-    default: "",
-    about: "The ACL user at the sentinels, where they have one.",
-};
-const SENTINEL_PASSWORD: Variable = Variable {
-    name: "COORD_REDIS_SENTINEL_PASSWORD",
-    default: "",
-    about: "The password at the sentinels, where they have one.",
+pub use variables::VARIABLES;
+use variables::{
+    CA_FILE, CONNECT_TIMEOUT, DB, DEADLINE, HOST, NODELAY, PASSWORD, PING_INTERVAL, PORT, PREFIX,
+    SENTINEL_PASSWORD, SENTINEL_USERNAME, URL, USERNAME,
 };
 
 /// Below this no round trip fits in, and a health check would be a flood.
@@ -158,8 +106,13 @@ impl Config {
             }
             .emit();
         }
-        let mut config = Self::from_url(env.text(&URL)?.unwrap_or(URL.default))
-            .map_err(|error| Error::invalid(format!("{}: {}", URL.name, error.message())))?;
+        let mut config = match env.text(&URL)? {
+            Some(url) => Self::from_url(url).map_err(|error| {
+                let name = env.name_of(&URL);
+                Error::invalid(format!("{name}: {}", error.message()))
+            })?,
+            None => Self::from_parts(env)?,
+        };
         if let Some(prefix) = env.text(&PREFIX)? {
             config = config.prefix(prefix)?;
         }
@@ -180,6 +133,31 @@ impl Config {
             username: env.text(&SENTINEL_USERNAME)?.map(str::to_owned),
             password: env.text(&SENTINEL_PASSWORD)?.map(str::to_owned),
         };
+        Ok(config)
+    }
+
+    /// Whether the environment says where Redis is; [`from_env`](Self::from_env) looks on this
+    /// machine otherwise.
+    ///
+    /// # Errors
+    /// `Invalid` when what it says is not UTF-8.
+    pub fn is_placed(env: &Env) -> Result<bool> {
+        Ok(env.text(&URL)?.is_some() || env.text(&HOST)?.is_some())
+    }
+
+    fn from_parts(env: &Env) -> Result<Self> {
+        let mut config = Self::from_url(URL.default)?;
+        let port = env.parsed(&PORT, "the number of a port")?;
+        config.topology = Topology::Standalone(Address {
+            host: env.text(&HOST)?.unwrap_or(HOST.default).to_owned(),
+            port: port.unwrap_or(url::REDIS_PORT),
+        });
+        config.credentials = Credentials {
+            username: env.text(&USERNAME)?.map(str::to_owned),
+            password: env.text(&PASSWORD)?.map(str::to_owned),
+        };
+        let database = env.parsed(&DB, "the number of a database")?;
+        config.database = database.unwrap_or(0);
         Ok(config)
     }
 
@@ -270,6 +248,45 @@ mod tests {
         let error = config(Duration::ZERO).expect_err("a flood of checks");
         assert_eq!(error.kind(), coord_core::ErrorKind::Invalid);
         assert!(error.message().contains("ping interval"), "{error}");
+    }
+
+    #[test]
+    fn the_place_is_a_url_or_its_parts_and_the_url_wins() {
+        let parts = [
+            ("REDIS_HOST", "cache"),
+            ("REDIS_PORT", "6380"),
+            ("REDIS_PASSWORD", "p@ss/word"),
+            ("REDIS_DB", "2"),
+        ];
+        let env = Env::from_pairs(parts);
+        let both = Env::from_pairs(parts.into_iter().chain([("REDIS_URL", "redis://h:1/7")]));
+
+        let config = Config::from_env(&env).expect("valid");
+        assert_eq!(config.topology.to_string(), "cache:6380");
+        assert_eq!(config.credentials.password.as_deref(), Some("p@ss/word"));
+        assert_eq!(config.database, 2);
+        let config = Config::from_env(&both).expect("valid");
+        assert_eq!(
+            (config.topology.to_string(), config.database),
+            ("h:1".into(), 7)
+        );
+        assert!(Config::is_placed(&env).expect("readable"));
+        assert!(!Config::is_placed(&Env::default()).expect("readable"));
+    }
+
+    #[test]
+    fn a_wrong_part_is_named_and_a_wrong_url_by_the_name_it_was_set() {
+        let error = |name, value| {
+            let env = Env::from_pairs([(name, value)]);
+            Config::from_env(&env)
+                .expect_err("refused")
+                .message()
+                .to_owned()
+        };
+
+        assert!(error("REDIS_PORT", "70000").contains("REDIS_PORT is \"70000\""));
+        assert!(error("REDIS_DB", "main").contains("REDIS_DB"));
+        assert!(error("REDIS_URL", "http://h").starts_with("REDIS_URL: "));
     }
 
     #[test]

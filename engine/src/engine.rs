@@ -14,9 +14,9 @@ use crate::clock::Clock;
 use crate::committer::{Committer, Patience, locked, unanswered};
 use crate::fleet::Fleet;
 use crate::limits::Limits;
-use crate::model::{Ids, Namespace, OwnerId, Queue, Record, RunId, Timestamp};
+use crate::model::{Ids, Namespace, NodeName, OwnerId, Queue, Record, RunId, Timestamp};
 use crate::recovery::Recovery;
-use crate::retention;
+use crate::retention::{self, RETENTION};
 use crate::schedule;
 use crate::signals::SIGNALS;
 use crate::store::{
@@ -25,7 +25,7 @@ use crate::store::{
 };
 use crate::values::{Codec, Values};
 use crate::wake::{self, Backend, Channel, Health, Wake};
-use crate::worker::{Eager, Shop, WorkerBuilder};
+use crate::worker::{Defaults, Eager, Shop, WorkerBuilder};
 
 /// How often a write whose answer was lost is sent again: through a failover of some seconds, and no
 /// longer than a caller waits for a call.
@@ -52,6 +52,9 @@ pub(crate) struct Core {
     pub(crate) recovery: Recovery,
     /// Where leases are renewed.
     pub(crate) aside: Aside,
+    /// What workers begin with.
+    pub(crate) workers_begin_with: Defaults,
+    retention: Duration,
     /// The workers of this process, for questions.
     workers: Mutex<Vec<Weak<Shop>>>,
 }
@@ -109,12 +112,16 @@ impl Engine {
         let values = Arc::new(Values::new(builder.codec, builder.limits));
         let (ids, clock) = (Arc::new(Ids::random()), Arc::new(Clock::default()));
         let aside = Aside::start(&store)?;
-        let fleet = Fleet::join(&store, &aside, &ids, recovery).await?;
+        let fleet = Fleet::join(&store, &aside, &ids, (recovery, builder.node)).await?;
         let wake = Arc::new(Wake::new(builder.wake));
         let committer = Committer::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&wake));
         let mut watching = JoinSet::new();
         watching.spawn(wake::watch_ends(Arc::clone(&store), Arc::clone(&wake)));
-        watching.spawn(retention::hold(Arc::clone(&store), fleet.owner()));
+        watching.spawn(retention::hold(
+            Arc::clone(&store),
+            fleet.owner(),
+            builder.retention,
+        ));
         let core = Arc::new(Core {
             store,
             ids,
@@ -126,6 +133,8 @@ impl Engine {
             fleet,
             recovery,
             aside,
+            workers_begin_with: builder.workers,
+            retention: builder.retention,
             workers: Mutex::default(),
         });
         // Only once the core is there: a scheduler that does not find it takes it for gone, and ends.
@@ -152,7 +161,7 @@ impl Engine {
     /// # Cancel safety
     /// Safe: runs are removed in portions, each whole or not at all.
     pub async fn retire_closed_runs(&self) -> Result<u64> {
-        retention::pass(&*self.core.store, None).await
+        retention::pass(&*self.core.store, None, self.core.retention).await
     }
 
     /// Registers `namespace`, for people to find; one that is not registered serves as well. Its
@@ -227,10 +236,13 @@ pub struct EngineBuilder {
     codec: Option<Arc<dyn Codec>>,
     recovery: Recovery,
     namespace: Option<Namespace>,
+    retention: Duration,
+    node: Option<NodeName>,
+    workers: Defaults,
 }
 
 impl EngineBuilder {
-    fn on(store: Arc<dyn Store>) -> Self {
+    pub(crate) fn on(store: Arc<dyn Store>) -> Self {
         Self {
             store,
             wake: Vec::new(),
@@ -238,14 +250,21 @@ impl EngineBuilder {
             codec: None,
             recovery: Recovery::default(),
             namespace: None,
+            retention: RETENTION,
+            node: None,
+            workers: Defaults::default(),
         }
     }
 
     /// What carries hints to other processes, so that they need not look once a second. Said twice,
     /// hints go both ways, so that a deployment moves from one to the other without a cutover.
     /// Default: nothing.
-    pub fn wake(mut self, backend: impl Backend) -> Self {
-        self.wake.push(Arc::new(backend));
+    pub fn wake(self, backend: impl Backend) -> Self {
+        self.wake_by(Arc::new(backend))
+    }
+
+    pub(crate) fn wake_by(mut self, backend: Arc<dyn Backend>) -> Self {
+        self.wake.push(backend);
         self
     }
 
@@ -275,6 +294,31 @@ impl EngineBuilder {
     /// left is taken back there when its lease ends. Default: all namespaces.
     pub fn namespace(mut self, namespace: Namespace) -> Self {
         self.namespace = Some(namespace);
+        self
+    }
+
+    /// For how long closed runs are kept where their namespace does not say. Default: 30 days.
+    pub const fn retention(mut self, retention: Duration) -> Self {
+        self.retention = retention;
+        self
+    }
+
+    /// What this process is called where processes are listed. Default: a name of its own at each
+    /// start.
+    pub fn node(mut self, name: NodeName) -> Self {
+        self.node = Some(name);
+        self
+    }
+
+    /// How long workers lease a task that are not told otherwise. Default: 60 s.
+    pub const fn lease(mut self, lease: Duration) -> Self {
+        self.workers.lease = lease;
+        self
+    }
+
+    /// How many runs workers keep in memory that are not told otherwise. Default: 1000.
+    pub const fn cached_runs(mut self, runs: usize) -> Self {
+        self.workers.cached_runs = runs;
         self
     }
 

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::aside::Aside;
 use crate::committer::locked;
-use crate::model::{Ids, OwnerId};
+use crate::model::{Ids, NodeName, OwnerId};
 use crate::recovery::Recovery;
 use crate::signals::Signal;
 use crate::store::{Heartbeat, Incarnation, Registration, Role, Store, Term};
@@ -34,12 +34,14 @@ impl Fleet {
         store: &Arc<dyn Store>,
         aside: &Aside,
         ids: &Arc<Ids>,
-        recovery: Recovery,
+        (recovery, node): (Recovery, Option<NodeName>),
     ) -> Result<Self> {
         let id = ids.owner();
+        let node = node.map_or_else(|| ids.stem().to_owned(), |node| node.to_string());
         let member = |store| Member {
             store: Arc::clone(store),
             ids: Arc::clone(ids),
+            node: node.clone(),
             recovery,
         };
         member(store).register(&id).await?;
@@ -116,6 +118,8 @@ impl Fleet {
 struct Member {
     store: Arc<dyn Store>,
     ids: Arc<Ids>,
+    /// What it is called where processes are listed.
+    node: String,
     recovery: Recovery,
 }
 
@@ -124,7 +128,7 @@ impl Member {
         let registration = Registration {
             incarnation: Incarnation {
                 id: id.clone(),
-                node: self.ids.stem().to_owned(),
+                node: self.node.clone(),
                 build: None,
                 pid: std::process::id(),
             },

@@ -79,6 +79,7 @@
 //! | [`worker::WorkerBuilder`], [`worker::Worker`], [`worker::Attempt`] | doing the work |
 //! | [`flow`]: [`Context`](flow::Context), [`Workflow`](flow::Workflow), [`Activity`](flow::Activity), [`Signal`](flow::Signal), [`Query`](flow::Query) | writing workflows |
 //! | [`EngineBuilder`], [`wake`] | how processes hear of each other's work |
+//! | [`EngineConfig`] | an engine as the environment says |
 //! | [`Recovery`] | how soon it is noticed that one of them is gone |
 //! | [`model`], [`transition`] | the data, and its rules: pure |
 //! | `testing` | tests of workflows in virtual time, with the feature of that name |
@@ -101,6 +102,7 @@ mod aside;
 pub mod client;
 mod clock;
 mod committer;
+mod config;
 mod engine;
 mod fleet;
 pub mod flow;
@@ -120,8 +122,9 @@ mod values;
 pub mod wake;
 pub mod worker;
 
+pub use config::{EngineConfig, LogLevel, VARIABLES};
 pub use engine::{Engine, EngineBuilder};
-pub use limits::{Limits, VARIABLES};
+pub use limits::Limits;
 pub use recovery::Recovery;
 pub use signals::SIGNALS;
 pub use values::Codec;

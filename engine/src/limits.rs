@@ -130,20 +130,16 @@ impl Limits {
         warning_percent: 0,
     };
 
-    /// From the environment ([`VARIABLES`]). Each variable may also be set by the name that starts
-    /// with `WORKFLOW_V2_` in place of `DW_V2_`; the new name wins.
+    /// From the environment ([`VARIABLES`](crate::VARIABLES)). Each variable may also be set by the
+    /// name that starts with `WORKFLOW_V2_` in place of `DW_V2_`; the new name wins.
     ///
     /// # Errors
     /// `Invalid`, naming the variable, its value and what it must be.
     pub fn from_env(env: &Env) -> Result<Self> {
         let mut limits = Self::default();
-        for (named, field) in NAMED {
+        for (variable, field) in NAMED {
             let form = "a whole number, or 0 for no limit";
-            let mut value = env.parsed(&named.current, form)?;
-            if value.is_none() {
-                value = env.parsed(&named.legacy, form)?;
-            }
-            if let Some(value) = value {
+            if let Some(value) = env.parsed(variable, form)? {
                 *field(&mut limits) = value;
             }
         }
@@ -172,31 +168,15 @@ impl Limits {
 }
 
 /// The environment variables that [`Limits::from_env`] reads.
-pub const VARIABLES: &[Variable] = &variables();
-
-/// One variable under both of its names.
-struct Named {
-    current: Variable,
-    legacy: Variable,
-}
+pub(crate) const VARIABLES: [Variable; NAMED.len()] = variables();
 
 type Field = fn(&mut Limits) -> &mut u32;
 
 macro_rules! named {
     ($($name:literal, $default:literal, $field:ident, $about:literal;)+) => {
-        const NAMED: &[(Named, Field)] = &[$((
-            Named {
-                current: Variable {
-                    name: concat!("DW_V2_", $name),
-                    default: $default,
-                    about: $about,
-                },
-                legacy: Variable {
-                    name: concat!("WORKFLOW_V2_", $name),
-                    default: $default,
-                    about: $about,
-                },
-            },
+        const NAMED: &[(Variable, Field)] = &[$((
+            Variable::new(concat!("DW_V2_", $name), $default, $about)
+                .or(concat!("WORKFLOW_V2_", $name)),
             |limits| &mut limits.$field,
         ),)+];
     };
@@ -232,10 +212,10 @@ named! {
 }
 
 const fn variables() -> [Variable; NAMED.len()] {
-    let mut all = [NAMED[0].0.current; NAMED.len()];
+    let mut all = [NAMED[0].0; NAMED.len()];
     let mut index = 0;
     while index < all.len() {
-        all[index] = NAMED[index].0.current;
+        all[index] = NAMED[index].0;
         index += 1;
     }
     all
@@ -247,9 +227,9 @@ mod tests {
 
     #[test]
     fn what_is_documented_is_what_holds() {
-        for (named, field) in NAMED {
+        for (variable, field) in NAMED {
             let default = field(&mut Limits::default()).to_string();
-            assert_eq!(named.current.default, default, "{}", named.current.name);
+            assert_eq!(variable.default, default, "{}", variable.name);
         }
     }
 

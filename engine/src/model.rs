@@ -44,8 +44,8 @@ pub use attribute::{Attribute, Attributes, Marks};
 pub use event::{Event, EventKind, Message, ParentLink, Record};
 pub use history::History;
 pub use id::{
-    AttemptId, BuildId, Ids, MAX_ID_BYTES, Namespace, OwnerId, Queue, RequestId, RunId, ScheduleId,
-    TaskId, TypeName, WorkflowId,
+    AttemptId, BuildId, Ids, MAX_ID_BYTES, Namespace, NodeName, OwnerId, Queue, RequestId, RunId,
+    ScheduleId, TaskId, TypeName, WorkflowId,
 };
 pub use operation::OpKind;
 pub(crate) use payload::shown;

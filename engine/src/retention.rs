@@ -12,7 +12,7 @@ use crate::signals::Signal;
 use crate::store::{Retire, Role, Store};
 
 /// How long a closed run is kept where its namespace does not say otherwise.
-const RETENTION: Duration = Duration::from_hours(30 * 24);
+pub(crate) const RETENTION: Duration = Duration::from_hours(30 * 24);
 /// How often. What waits for a minute more than a month harms nobody.
 const EVERY: Duration = Duration::from_mins(1);
 /// How long the one who does it is the one: longer than the time between, so that it stays.
@@ -24,10 +24,14 @@ const EVENTS: u64 = 5000;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Removes what is past its retention, in every term that this process gets.
-pub(crate) async fn hold(store: Arc<dyn Store>, owner: watch::Receiver<OwnerId>) {
+pub(crate) async fn hold(
+    store: Arc<dyn Store>,
+    owner: watch::Receiver<OwnerId>,
+    retention: Duration,
+) {
     loop {
         tokio::time::sleep(EVERY).await;
-        if let Err(error) = pass(&*store, Some(&owner)).await {
+        if let Err(error) = pass(&*store, Some(&owner), retention).await {
             let error = Detail::error(&error);
             Signal::StoreFailed { error }.emit();
         }
@@ -35,10 +39,12 @@ pub(crate) async fn hold(store: Arc<dyn Store>, owner: watch::Receiver<OwnerId>)
 }
 
 /// Removes all that is due, in portions, while `owner` has the role; without one, whoever has it.
+/// `retention` is for namespaces that do not say.
 /// Who has it is a matter of economy: two at once remove each run once.
 pub(crate) async fn pass(
     store: &dyn Store,
     owner: Option<&watch::Receiver<OwnerId>>,
+    retention: Duration,
 ) -> Result<u64> {
     let mut removed = 0;
     if !holds(store, owner).await? {
@@ -47,7 +53,7 @@ pub(crate) async fn pass(
     for tenant in store.tenants().await? {
         let retire = Retire {
             namespace: tenant.namespace,
-            closed_for: tenant.retention.unwrap_or(RETENTION),
+            closed_for: tenant.retention.unwrap_or(retention),
             runs: RUNS,
             events: EVENTS,
         };

@@ -147,6 +147,16 @@ pub(crate) enum Signal {
     ScheduleOverdue {
         age_s: u64,
     },
+    UnknownVariable {
+        variable: Detail,
+    },
+    WithoutEffect {
+        variable: Detail,
+        reason: Detail,
+    },
+    NodesAlone {
+        drivers: Detail,
+    },
 }
 
 coord_core::declare! { "engine.";
@@ -207,4 +217,13 @@ coord_core::declare! { "engine.";
     ScheduleOverdue { age_s } => "engine.schedule.overdue",
         "How long the longest overdue occurrence has been due, in seconds; zero when none is by more than five.",
         Gauge, Warn, Page(Above(60, FIVE_MINUTES), Runbook("engine-schedule-overdue"));
+    UnknownVariable { variable } => "engine.config.unknown_variable",
+        "An environment variable has a prefix of the engine, but nobody reads it: a misspelt name.",
+        Counter, Warn, Unmonitored("seen in the log at start by whoever changes the setting; nothing pages");
+    WithoutEffect { variable, reason } => "engine.config.without_effect",
+        "An environment variable is set that has no effect here.",
+        Counter, Warn, Unmonitored("seen in the log at start by whoever changes the setting; nothing pages");
+    NodesAlone { drivers } => "engine.config.nodes_alone",
+        "Several nodes are to work together, and nothing that was set carries hints between them.",
+        Counter, Warn, Unmonitored("hints save a second at most; seen in the log at start by whoever set it so");
 }

@@ -69,6 +69,7 @@ mod listing;
 #[cfg(feature = "mysql")]
 mod mysql;
 mod namespaces;
+mod place;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod read;
@@ -90,6 +91,7 @@ use std::sync::Arc;
 use coord_core::Result;
 
 use crate::model::{Namespace, OwnerId, Timestamp};
+use crate::wake::Backend;
 
 pub use caller::CallerTransaction;
 pub use claim::{
@@ -101,6 +103,7 @@ pub use hints::Hints;
 #[cfg(feature = "mysql")]
 pub use mysql::Mysql;
 pub use namespaces::{NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace};
+pub(crate) use place::{Place, Product, Secret, Server};
 #[cfg(feature = "postgres")]
 pub use postgres::{Notify, Postgres};
 pub use read::{Condition, Description, Filter, Listing, OpenTask, Page, Period, Test};
@@ -247,6 +250,11 @@ pub trait Store: Send + Sync + 'static {
     /// another namespace. It has roles of its own. Every other call says itself which namespace it
     /// is for.
     fn within(&self, namespace: &Namespace) -> Arc<dyn Store>;
+
+    /// What carries hints by means of the database's own, where it has any.
+    fn notify(&self) -> Option<Arc<dyn Backend>> {
+        None
+    }
 
     /// The same database through connections of its own, to be opened on the runtime that calls
     /// this: for heartbeats and renewals, which must not wait behind other work. `None` when its

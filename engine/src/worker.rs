@@ -32,7 +32,7 @@ pub use attempt::Attempt;
 pub(crate) use start::Eager;
 
 /// How long a task is leased. A worker renews at a third of it, so two renewals may fail.
-const LEASE: Duration = Duration::from_mins(1);
+pub(crate) const LEASE: Duration = Duration::from_mins(1);
 /// How many turns are under way at a time: they mostly wait for commits, and more of them fill
 /// larger batches.
 const TURNS: u32 = 256;
@@ -40,7 +40,23 @@ const TURNS: u32 = 256;
 const ACTIVITIES: u32 = 64;
 /// How many runs stay in memory between their turns, so that a turn costs what is new and not the
 /// whole history.
-const CACHED_RUNS: usize = 1000;
+pub(crate) const CACHED_RUNS: usize = 1000;
+
+/// What workers begin with that are not told otherwise.
+#[derive(Clone, Copy)]
+pub(crate) struct Defaults {
+    pub(crate) lease: Duration,
+    pub(crate) cached_runs: usize,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self {
+            lease: LEASE,
+            cached_runs: CACHED_RUNS,
+        }
+    }
+}
 
 /// A worker to be: what it can do, and how much at a time.
 #[must_use]
@@ -57,15 +73,16 @@ pub struct WorkerBuilder {
 
 impl WorkerBuilder {
     pub(crate) fn new(core: Arc<Core>, namespace: Namespace, queue: Queue) -> Self {
+        let Defaults { lease, cached_runs } = core.workers_begin_with;
         Self {
             core,
             namespace,
             queue,
             registry: Registry::default(),
-            lease: LEASE,
+            lease,
             turns: TURNS,
             activities: ACTIVITIES,
-            cached_runs: CACHED_RUNS,
+            cached_runs,
         }
     }
 
@@ -94,7 +111,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// How long a task is leased; it is renewed at a third of it. Default: 60 s. A worker that dies
+    /// How long a task is leased; it is renewed at a third of it. Default: what the
+    /// [engine](crate::EngineBuilder::lease) was told, or 60 s. A worker that dies
     /// is noticed by its heartbeat; the lease is what bounds a worker that lives and is stuck.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
@@ -113,7 +131,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// How many runs stay in memory between their turns. Default: 1000.
+    /// How many runs stay in memory between their turns. Default: what the
+    /// [engine](crate::EngineBuilder::cached_runs) was told, or 1000.
     pub fn cached_runs(mut self, runs: usize) -> Self {
         self.cached_runs = runs;
         self

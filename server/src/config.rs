@@ -19,21 +19,21 @@ pub struct Config {
 /// Every variable that [`Config::from_env`] reads.
 pub const VARIABLES: &[Variable] = &[DATABASE_URL, LISTEN, DRAIN_TIMEOUT];
 
-const DATABASE_URL: Variable = Variable {
-    name: "COORD_DATABASE_URL",
-    default: "sqlite:coord.db",
-    about: "The database of the engine: `postgres://`, `mysql://`, `mariadb://` or `sqlite:`.",
-};
-const LISTEN: Variable = Variable {
-    name: "COORD_LISTEN",
-    default: "127.0.0.1:8080",
-    about: "The address and port on which the node accepts HTTP; loopback unless it is said otherwise.",
-};
-const DRAIN_TIMEOUT: Variable = Variable {
-    name: "COORD_DRAIN_TIMEOUT",
-    default: "25s",
-    about: "How long a node that was told to end may take to finish what it has begun: a little less than the 30 s that orchestrators give it.",
-};
+const DATABASE_URL: Variable = Variable::new(
+    "COORD_DATABASE_URL",
+    "sqlite:coord.db",
+    "The database of the engine: `postgres://`, `mysql://`, `mariadb://` or `sqlite:`.",
+);
+const LISTEN: Variable = Variable::new(
+    "COORD_LISTEN",
+    "127.0.0.1:8080",
+    "The address and port on which the node accepts HTTP; loopback unless it is said otherwise.",
+);
+const DRAIN_TIMEOUT: Variable = Variable::new(
+    "COORD_DRAIN_TIMEOUT",
+    "25s",
+    "How long a node that was told to end may take to finish what it has begun: a little less than the 30 s that orchestrators give it.",
+);
 
 impl Default for Config {
     fn default() -> Self {

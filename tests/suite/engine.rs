@@ -1,5 +1,6 @@
 //! Durable workflows, on files that several processes share.
 
+mod config;
 mod nodes;
 mod schedules;
 mod signals;

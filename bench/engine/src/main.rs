@@ -16,17 +16,9 @@ use coord_core::{Env, Variable};
 use mysql::MySql;
 use server::Server;
 
-const URL: Variable = Variable {
-    name: "COORD_BENCH_PG_URL",
-    default: "postgres://postgres@127.0.0.1:5432",
-    about: "The PostgreSQL server to measure on, without a database: nothing else may use it meanwhile.",
-};
+const URL: Variable = Variable::new("COORD_BENCH_PG_URL", "postgres://postgres@127.0.0.1:5432", "The PostgreSQL server to measure on, without a database: nothing else may use it meanwhile.");
 
-const MYSQL_URL: Variable = Variable {
-    name: "COORD_BENCH_MYSQL_URL",
-    default: "mysql://root@127.0.0.1:3306",
-    about: "The MySQL or MariaDB server to measure on, without a database: nothing else may use it meanwhile.",
-};
+const MYSQL_URL: Variable = Variable::new("COORD_BENCH_MYSQL_URL", "mysql://root@127.0.0.1:3306", "The MySQL or MariaDB server to measure on, without a database: nothing else may use it meanwhile.");
 
 /// Both cores of a small machine, which the server needs as well.
 const WORKERS: usize = 2;

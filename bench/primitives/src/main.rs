@@ -22,11 +22,7 @@ use npm::Npm;
 use server::Server;
 use table::Table;
 
-const URL: Variable = Variable {
-    name: "COORD_BENCH_REDIS_URL",
-    default: "",
-    about: "The server to measure on: one of its own, since what it does for others counts too.",
-};
+const URL: Variable = Variable::new("COORD_BENCH_REDIS_URL", "", "The server to measure on: one of its own, since what it does for others counts too.");
 
 /// Both cores of a small machine, of which the server needs one.
 const WORKERS: usize = 2;

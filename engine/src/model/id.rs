@@ -103,6 +103,8 @@ ids! {
     RequestId: "a request id";
     /// What the caller calls a schedule; unique in its namespace.
     ScheduleId: "a schedule id";
+    /// What a node is called where processes are listed; a label, which two may share.
+    NodeName: "a node name";
     /// The build of a worker that may continue a run.
     BuildId: "a build id";
 }

@@ -32,8 +32,8 @@ use super::{
     Applied, CallerTransaction, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
     Heartbeat, Hints, Listing, Load, Loaded, NamespaceListing, NamespacePage, NamespaceRecord,
     NewNamespace, Overdue, Page, Registration, Renewal, Renewed, Reply, Retire, Role,
-    ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep, Swept, Target,
-    Tenant, Term, Write,
+    ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Server, Store, Sweep, Swept,
+    Target, Tenant, Term, Write,
 };
 use crate::model::{Namespace, OwnerId, Timestamp, micros};
 use error::at;
@@ -71,6 +71,19 @@ impl Mysql {
     #[must_use]
     pub fn beside(pool: &MySqlPool) -> Self {
         Self::open(MySqlConnectOptions::clone(&pool.connect_options()))
+    }
+
+    /// The store at `server`.
+    pub(crate) fn at(server: &Server) -> Self {
+        let options = MySqlConnectOptions::new()
+            .host(&server.host)
+            .port(server.port)
+            .database(&server.database)
+            .username(&server.user);
+        Self::open(match &server.password {
+            Some(password) => options.password(&password.0),
+            None => options,
+        })
     }
 
     fn open(options: MySqlConnectOptions) -> Self {

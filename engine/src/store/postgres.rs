@@ -34,10 +34,11 @@ use super::{
     Applied, CallerTransaction, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
     Heartbeat, Hints, Listing, Load, Loaded, NamespaceListing, NamespacePage, NamespaceRecord,
     NewNamespace, Overdue, Page, Registration, Renewal, Renewed, Reply, Retire, Role,
-    ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep, Swept, Target,
-    Tenant, Term, Write,
+    ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Server, Store, Sweep, Swept,
+    Target, Tenant, Term, Write,
 };
 use crate::model::{Namespace, OwnerId, Timestamp, micros};
+use crate::wake::Backend;
 use error::at;
 use kept::Kept;
 use session::Sessions;
@@ -86,6 +87,19 @@ impl Postgres {
     #[must_use]
     pub fn beside(pool: &PgPool) -> Self {
         Self::open(PgConnectOptions::clone(&pool.connect_options()))
+    }
+
+    /// The store at `server`.
+    pub(crate) fn at(server: &Server) -> Self {
+        let options = PgConnectOptions::new_without_pgpass()
+            .host(&server.host)
+            .port(server.port)
+            .database(&server.database)
+            .username(&server.user);
+        Self::open(match &server.password {
+            Some(password) => options.password(&password.0),
+            None => options,
+        })
     }
 
     fn open(options: PgConnectOptions) -> Self {
@@ -302,6 +316,10 @@ impl Store for Postgres {
             scope: Some(namespace.clone()),
             ..self.clone()
         })
+    }
+
+    fn notify(&self) -> Option<Arc<dyn Backend>> {
+        Some(Arc::new(Notify::new(self)))
     }
 
     fn apart(&self) -> Option<Arc<dyn Store>> {

@@ -1,10 +1,10 @@
-//! The store of a URL.
+//! The store of a place.
 
 use std::sync::Arc;
 
 use coord_core::{Error, Result};
 
-use super::Store;
+use super::{Product, Server, Store};
 
 /// The store at `url`, of the dialect that its scheme names. Nothing is opened yet.
 ///
@@ -24,14 +24,36 @@ pub(crate) fn open(url: &str) -> Result<Arc<dyn Store>> {
     }
 }
 
+/// The store at `server`. Nothing is opened yet.
+///
+/// # Errors
+/// `Invalid` when this build lacks its dialect.
+pub(crate) fn open_at(server: &Server) -> Result<Arc<dyn Store>> {
+    match server.product {
+        Product::Postgres => postgres_at(server),
+        Product::Mysql => mysql_at(server),
+    }
+}
+
+/// The store in `file`, or in memory for `:memory:`. Nothing is opened yet.
+///
+/// # Errors
+/// `Invalid` when this build lacks its dialect.
+pub(crate) fn open_file(file: &str) -> Result<Arc<dyn Store>> {
+    if file == ":memory:" {
+        return sqlite("sqlite::memory:");
+    }
+    sqlite_file(file)
+}
+
 macro_rules! dialect {
-    ($feature:literal $name:ident($url:ident) $open:expr) => {
-        fn $name($url: &str) -> Result<Arc<dyn Store>> {
+    ($feature:literal $name:ident($place:ident: $Place:ty) $open:expr) => {
+        fn $name($place: &$Place) -> Result<Arc<dyn Store>> {
             #[cfg(feature = $feature)]
             return Ok(Arc::new($open));
             #[cfg(not(feature = $feature))]
             {
-                _ = $url;
+                _ = $place;
                 Err(Error::invalid(concat!(
                     "opening the database: this program was built without the feature `",
                     $feature,
@@ -42,9 +64,12 @@ macro_rules! dialect {
     };
 }
 
-dialect! { "postgres" postgres(url) super::Postgres::connect(url)? }
-dialect! { "mysql" mysql(url) super::Mysql::connect(url)? }
-dialect! { "sqlite" sqlite(url) super::Sqlite::connect(url)? }
+dialect! { "postgres" postgres(url: str) super::Postgres::connect(url)? }
+dialect! { "postgres" postgres_at(server: Server) super::Postgres::at(server) }
+dialect! { "mysql" mysql(url: str) super::Mysql::connect(url)? }
+dialect! { "mysql" mysql_at(server: Server) super::Mysql::at(server) }
+dialect! { "sqlite" sqlite(url: str) super::Sqlite::connect(url)? }
+dialect! { "sqlite" sqlite_file(file: str) super::Sqlite::file(file) }
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 //! it works.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -47,12 +47,18 @@ pub(super) struct State {
     origin: String,
     outbox: Mutex<Outbox>,
     filled: Notify,
-    is_healthy: AtomicBool,
+    /// One of the following.
+    health: AtomicU8,
     /// A listener has begun, and it is to be tried whether it hears.
     begun: Notify,
     /// The listener hears nothing, and is to begin again.
     deaf: Notify,
 }
+
+/// Nothing has come back yet, and nothing has failed.
+const BEGINNING: u8 = 0;
+const HEALTHY: u8 = 1;
+const LOST: u8 = 2;
 
 #[derive(Default)]
 struct Outbox {
@@ -70,7 +76,7 @@ impl Link {
             origin: format!("{:016x}", rand::random::<u64>()),
             outbox: Mutex::default(),
             filled: Notify::new(),
-            is_healthy: AtomicBool::new(false),
+            health: AtomicU8::new(BEGINNING),
             begun: Notify::new(),
             deaf: Notify::new(),
         });
@@ -94,7 +100,7 @@ impl Link {
     }
 
     pub(super) fn is_healthy(&self) -> bool {
-        self.state.is_healthy.load(Ordering::Acquire)
+        self.state.health.load(Ordering::Acquire) == HEALTHY
     }
 }
 
@@ -223,14 +229,14 @@ impl State {
             elapsed_ms,
         }
         .emit();
-        if !self.is_healthy.swap(true, Ordering::AcqRel) {
+        if self.health.swap(HEALTHY, Ordering::AcqRel) != HEALTHY {
             Signal::WakeRestored { backend }.emit();
         }
     }
 
     /// Hints do not pass. Who relied on them looks now, and more often from now on.
     fn lost(&self, error: &Error) {
-        if self.is_healthy.swap(false, Ordering::AcqRel) {
+        if self.health.swap(LOST, Ordering::AcqRel) != LOST {
             Signal::WakeLost {
                 backend: self.kind,
                 error: Detail::error(error),

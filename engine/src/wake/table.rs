@@ -33,9 +33,11 @@ pub struct Table {
 impl Table {
     /// Through the database of `store`.
     pub fn new(store: impl Store) -> Self {
-        Self {
-            store: Arc::new(store),
-        }
+        Self::on(Arc::new(store))
+    }
+
+    pub(crate) fn on(store: Arc<dyn Store>) -> Self {
+        Self { store }
     }
 
     async fn hear(&self, ears: &Ears) -> Result<()> {

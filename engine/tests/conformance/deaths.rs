@@ -29,11 +29,7 @@ const LEASE: Duration = Duration::from_mins(1);
 const SOON: Duration = Duration::from_mins(2);
 
 /// Where a node finds its work: its database, its queue, its folder and its life, between bars.
-const NODE: Variable = Variable {
-    name: "COORD_TEST_NODE",
-    default: "",
-    about: "work of a child process of a test",
-};
+const NODE: Variable = Variable::new("COORD_TEST_NODE", "", "work of a child process of a test");
 
 fn recovery(ttl: Duration) -> Recovery {
     let mut recovery = Recovery::default();

@@ -8,6 +8,7 @@ mod crowds;
 mod deaths;
 mod dialect;
 mod ends;
+mod environment;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod faults;
 mod fences;
@@ -126,6 +127,9 @@ on_every_dialect! {
         a_workflow_says_what_it_is_found_by
         an_exported_run_is_imported_under_its_ids_and_only_once
         an_open_run_that_is_imported_waits_until_it_is_resumed
+    }
+    environment {
+        an_engine_is_what_its_environment_says
     }
     hostile {
         a_call_that_is_dropped_anywhere_happened_whole_or_not_at_all

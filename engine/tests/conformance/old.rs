@@ -6,11 +6,11 @@ use crate::dialect::Database;
 use crate::server;
 
 /// Set where the server must be refused: how the refusal begins.
-const REFUSED: Variable = Variable {
-    name: "COORD_TEST_REFUSED",
-    default: "",
-    about: "product and version of a server that is too old",
-};
+const REFUSED: Variable = Variable::new(
+    "COORD_TEST_REFUSED",
+    "",
+    "product and version of a server that is too old",
+);
 
 pub(crate) async fn a_server_that_is_too_old_is_refused_by_name(database: Option<Database>) {
     let (Some(name), Some(database)) = (server::set(&REFUSED), database) else {

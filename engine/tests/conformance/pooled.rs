@@ -14,11 +14,11 @@ use crate::server;
 use crate::stage::{LONG, Stage, namespace, owner};
 
 /// A pooler in front of that server, which gives each transaction another connection.
-pub(crate) const POOLER: Variable = Variable {
-    name: "COORD_TEST_PG_POOLER_URL",
-    default: "",
-    about: "pooler through which stores reach the server for tests",
-};
+pub(crate) const POOLER: Variable = Variable::new(
+    "COORD_TEST_PG_POOLER_URL",
+    "",
+    "pooler through which stores reach the server for tests",
+);
 
 /// Calls of both stores, which name their statements alike. One after the other they are given the
 /// same session sooner or later; a session that is not given back yet is what it may take.

@@ -64,11 +64,11 @@ pub(crate) async fn many_processes_claim_and_commit_side_by_side(stage: Stage) {
 }
 
 /// Where a child finds its database.
-const CHILD: Variable = Variable {
-    name: "COORD_TEST_CHILD",
-    default: "",
-    about: "database of a child process of a test",
-};
+const CHILD: Variable = Variable::new(
+    "COORD_TEST_CHILD",
+    "",
+    "database of a child process of a test",
+);
 const CHILDREN: usize = 3;
 const RUNS: usize = 15;
 

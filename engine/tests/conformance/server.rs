@@ -8,31 +8,31 @@ use coord_core::{Env, Variable};
 
 /// The `PostgreSQL` server on which tests make their databases.
 #[cfg(feature = "postgres")]
-pub(crate) const POSTGRES: Variable = Variable {
-    name: "COORD_TEST_PG_URL",
-    default: "postgres://postgres@127.0.0.1:5432",
-    about: "server for tests, without the name of a database",
-};
+pub(crate) const POSTGRES: Variable = Variable::new(
+    "COORD_TEST_PG_URL",
+    "postgres://postgres@127.0.0.1:5432",
+    "server for tests, without the name of a database",
+);
 
 /// The `MySQL` or `MariaDB` server on which tests make their databases.
 #[cfg(feature = "mysql")]
-pub(crate) const MYSQL: Variable = Variable {
-    name: "COORD_TEST_MYSQL_URL",
-    default: "mysql://root@127.0.0.1:3306",
-    about: "server for tests, without the name of a database",
-};
+pub(crate) const MYSQL: Variable = Variable::new(
+    "COORD_TEST_MYSQL_URL",
+    "mysql://root@127.0.0.1:3306",
+    "server for tests, without the name of a database",
+);
 
-const ALLOW_SKIP: Variable = Variable {
-    name: "COORD_TEST_ALLOW_SKIP",
-    default: "",
-    about: "1: a test without a server passes, and is counted as skipped",
-};
+const ALLOW_SKIP: Variable = Variable::new(
+    "COORD_TEST_ALLOW_SKIP",
+    "",
+    "1: a test without a server passes, and is counted as skipped",
+);
 
-const OBSERVED: Variable = Variable {
-    name: "COORD_TEST_OBSERVED_DIR",
-    default: "",
-    about: "folder in whose file `skipped` such a test leaves its name",
-};
+const OBSERVED: Variable = Variable::new(
+    "COORD_TEST_OBSERVED_DIR",
+    "",
+    "folder in whose file `skipped` such a test leaves its name",
+);
 
 /// What a variable says.
 pub(crate) fn set(variable: &Variable) -> Option<String> {

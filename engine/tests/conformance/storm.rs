@@ -47,11 +47,11 @@ async fn sum(ctx: Context, start: u64) -> Result<u64, Failure> {
 }
 
 /// Where a worker finds its database.
-const WORKER: Variable = Variable {
-    name: "COORD_TEST_WORKER",
-    default: "",
-    about: "database of a worker process of a test",
-};
+const WORKER: Variable = Variable::new(
+    "COORD_TEST_WORKER",
+    "",
+    "database of a worker process of a test",
+);
 
 struct Process {
     child: Child,

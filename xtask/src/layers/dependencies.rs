@@ -17,8 +17,11 @@ pub(super) const LAYERS: &[(&str, &[&str])] = &[
         "coord-fanout",
         &["coord-core", "coord-lease", "coord-redis"],
     ),
-    // Through Redis go hints alone.
-    ("coord-engine", &["coord-broadcast", "coord-core"]),
+    // Through Redis go hints alone; coord-redis says where it is.
+    (
+        "coord-engine",
+        &["coord-broadcast", "coord-core", "coord-redis"],
+    ),
     // Whoever mounts its router has an engine.
     ("coord-server", &["coord-core", "coord-engine"]),
     // It tests them all, and its binaries collect what they declare.

@@ -51,11 +51,11 @@ const LEASE: Duration = Duration::from_secs(6);
 const READS: u32 = 4;
 
 /// Where the runs are kept.
-const DATABASE_URL: Variable = Variable {
-    name: "DATABASE_URL",
-    default: "",
-    about: "`sqlite:PATH`, `postgres://…` or `mysql://…`.",
-};
+const DATABASE_URL: Variable = Variable::new(
+    "DATABASE_URL",
+    "",
+    "`sqlite:PATH`, `postgres://…` or `mysql://…`.",
+);
 
 /// One node of the audit.
 #[derive(Parser)]

@@ -1,0 +1,248 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use coord_core::{Env, ErrorKind, Source};
+
+use super::variables::{self, VARIABLES};
+use super::{EngineConfig, LogLevel};
+
+const MEMORY: [(&str, &str); 2] = [("DB_CONNECTION", "sqlite"), ("DB_DATABASE", ":memory:")];
+
+fn read(pairs: &[(&str, &str)]) -> coord_core::Result<EngineConfig> {
+    let pairs = MEMORY.iter().chain(pairs).copied();
+    EngineConfig::from_env(&Env::from_pairs(pairs))
+}
+
+fn refused(pairs: &[(&str, &str)]) -> String {
+    let error = read(pairs).expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    error.message().to_owned()
+}
+
+fn drivers(pairs: &[(&str, &str)]) -> Vec<&'static str> {
+    let config = read(pairs).expect("valid");
+    config
+        .drivers
+        .iter()
+        .map(|driver| driver.as_str())
+        .collect()
+}
+
+#[test]
+fn what_is_documented_is_what_holds() {
+    let config = read(&[]).expect("valid");
+    let documented = |variable: &coord_core::Variable| variable.default.to_owned();
+
+    let recovery = config.recovery;
+    for (variable, holds) in [
+        (&variables::NAMESPACE, config.namespace.to_string()),
+        (&variables::QUEUE, config.queue.to_string()),
+        (&variables::TASK_LEASE, config.lease.as_secs().to_string()),
+        (&variables::STICKY_CAPACITY, config.cached_runs.to_string()),
+        (
+            &variables::UPDATE_WAIT,
+            config.update_wait.as_secs().to_string(),
+        ),
+        (
+            &variables::REPAIR_EVERY,
+            recovery.every.as_secs().to_string(),
+        ),
+        (&variables::TTL, format!("{:?}", recovery.ttl)),
+        (&variables::HEARTBEAT, format!("{:?}", recovery.heartbeat)),
+        (&variables::TERM, format!("{:?}", recovery.term)),
+        (&variables::LOG_LEVEL, config.log_level.as_str().to_owned()),
+    ] {
+        assert_eq!(documented(variable), holds, "{}", variable.name);
+    }
+    assert_eq!(config.retention, Duration::from_hours(30 * 24));
+}
+
+#[test]
+fn each_name_is_in_the_table_once_and_the_old_one_leads_to_the_new_one() {
+    let mut names = BTreeSet::new();
+    for variable in VARIABLES {
+        assert!(names.insert(variable.name), "{} twice", variable.name);
+        let rest = variable.name.strip_prefix("DW_V2_");
+        let old = rest.map(|rest| format!("WORKFLOW_V2_{rest}"));
+        assert_eq!(
+            variable.fallback.map(str::to_owned),
+            old,
+            "{}",
+            variable.name
+        );
+    }
+}
+
+#[test]
+fn what_is_set_holds_under_the_new_name_and_the_old_one() {
+    let config = read(&[
+        ("WORKFLOW_V2_NAMESPACE", "shop"),
+        ("DW_V2_QUEUE", "orders"),
+        ("WORKFLOW_V2_QUEUE", "old"),
+        ("APP_NAME", "node 1"),
+        ("DW_V2_WORKFLOW_TASK_LEASE_SECONDS", "90"),
+        ("DW_V2_LIMIT_PENDING_TIMERS", "7"),
+        ("DW_V2_TASK_REPAIR_LOOP_THROTTLE_SECONDS", "2"),
+        ("COORD_ENGINE_TTL", "20s"),
+        ("COORD_ENGINE_RETENTION", "7days"),
+        ("DW_V2_STICKY_EXECUTION_ENABLED", "false"),
+        ("LOG_LEVEL", "warning"),
+    ])
+    .expect("valid");
+
+    assert_eq!(config.namespace.as_str(), "shop");
+    assert_eq!(config.queue.as_str(), "orders");
+    assert_eq!(config.node.as_ref().expect("named").as_str(), "node 1");
+    assert_eq!(config.lease, Duration::from_secs(90));
+    assert_eq!(config.limits.pending_timers, 7);
+    assert_eq!(config.recovery.every, Duration::from_secs(2));
+    assert_eq!(config.recovery.ttl, Duration::from_secs(20));
+    assert_eq!(config.retention, Duration::from_hours(7 * 24));
+    assert_eq!(config.cached_runs, 0);
+    assert_eq!(config.log_level, LogLevel::Warn);
+}
+
+#[test]
+fn a_bad_value_is_refused_with_its_name_and_the_rule_that_it_breaks() {
+    for (name, value, rule) in [
+        ("DW_V2_NAMESPACE", "a\tb", "control character"),
+        (
+            "WORKFLOW_V2_WORKFLOW_TASK_LEASE_SECONDS",
+            "0",
+            "seconds from 1",
+        ),
+        (
+            "DW_V2_UPDATE_WAIT_COMPLETION_TIMEOUT_SECONDS",
+            "10s",
+            "seconds from 1",
+        ),
+        ("DW_V2_LIMIT_PENDING_TIMERS", "many", "a whole number"),
+        ("DW_V2_MULTI_NODE", "perhaps", "true or false"),
+        (
+            "DW_V2_CACHE_VALIDATION_MODE",
+            "loud",
+            "fail, warn or silent",
+        ),
+        ("COORD_ENGINE_RETENTION", "30", "a duration with its unit"),
+        ("LOG_LEVEL", "chatty", "off, error"),
+        (
+            "CACHE_DRIVER",
+            "redis,carrier-pigeon",
+            "one or more of redis",
+        ),
+        ("CACHE_DRIVER", "notify", "not PostgreSQL"),
+    ] {
+        let message = refused(&[(name, value)]);
+
+        assert!(message.contains(name), "{message}");
+        assert!(message.contains(&format!("{value:?}")), "{message}");
+        assert!(message.contains(rule), "{message}");
+    }
+}
+
+#[test]
+fn times_that_would_take_the_living_for_dead_are_refused_with_all_of_them() {
+    let message = refused(&[("COORD_ENGINE_TTL", "6s")]);
+
+    assert!(message.contains("three heartbeats"), "{message}");
+    assert!(message.contains("COORD_ENGINE_TTL 6s"), "{message}");
+    assert!(message.contains("COORD_ENGINE_HEARTBEAT 5s"), "{message}");
+}
+
+#[test]
+fn a_database_that_nobody_names_is_asked_for() {
+    let missing = |pairs: &[(&str, &str)]| {
+        let env = Env::from_pairs(pairs.iter().copied());
+        EngineConfig::from_env(&env)
+            .expect_err("refused")
+            .to_string()
+    };
+
+    assert!(missing(&[("DB_HOST", "db")]).contains("set DATABASE_URL, or DB_CONNECTION"));
+    assert!(missing(&[("DB_CONNECTION", "pgsql")]).contains("DB_DATABASE is not"));
+    let message = missing(&[("DB_CONNECTION", "sqlsrv"), ("DB_DATABASE", "engine")]);
+    assert!(message.contains("\"sqlsrv\", but must be pgsql, mysql, mariadb or sqlite"));
+}
+
+#[test]
+fn a_secret_is_shown_nowhere() {
+    let env = Env::from_pairs([
+        ("DATABASE_URL", "postgres://app:s3cret@db/engine"),
+        ("DB_CONNECTION", "mysql"),
+        ("DB_PASSWORD", "s3cret"),
+        ("REDIS_PASSWORD", "s3cret"),
+        ("REDIS_URL", "redis://:s3cret@cache"),
+        ("DW_V2_HISTORY_EXPORT_SIGNING_KEY", "s3cret"),
+    ]);
+
+    let config = EngineConfig::from_env(&env).expect("valid");
+
+    let effective = format!("{:?}", config.effective());
+    assert!(effective.contains("postgres://app:(hidden)@db/engine"));
+    assert!(!effective.contains("s3cret"), "{effective}");
+}
+
+#[test]
+fn what_is_overruled_says_by_what() {
+    let env = Env::from_pairs([
+        ("DATABASE_URL", "sqlite::memory:"),
+        ("DB_HOST", "db"),
+        ("DW_V2_GUARDRAILS_BOOT", "throw"),
+        ("DW_V2_STICKY_EXECUTION_ENABLED", "off"),
+        ("DW_V2_STICKY_EXECUTION_DEFAULT_CACHE_CAPACITY", "5"),
+    ]);
+    let rows = EngineConfig::from_env(&env).expect("valid").effective();
+    let reason = |name: &str| {
+        let row = rows
+            .iter()
+            .find(|row| row.name == name)
+            .expect("in the table");
+        row.without_effect.as_deref()
+    };
+
+    assert_eq!(reason("DB_HOST"), Some("DATABASE_URL wins"));
+    assert_eq!(reason("DB_PORT"), None, "nobody set it");
+    assert!(reason("DW_V2_GUARDRAILS_BOOT").is_some());
+    let capacity = reason("DW_V2_STICKY_EXECUTION_DEFAULT_CACHE_CAPACITY");
+    assert_eq!(capacity, Some("no run is kept in memory"));
+    assert_eq!(reason("DW_V2_QUEUE"), None);
+}
+
+#[test]
+fn hints_go_as_they_are_told_or_as_suits_what_is_there() {
+    assert_eq!(drivers(&[]), ["database"]);
+    #[cfg(feature = "redis")]
+    assert_eq!(drivers(&[("REDIS_HOST", "cache")]), ["redis"]);
+    let two = drivers(&[("CACHE_DRIVER", "Database, redis,database")]);
+    assert_eq!(two, ["database", "redis"]);
+    let alone = drivers(&[("REDIS_HOST", "cache"), ("CACHE_DRIVER", "array")]);
+    assert_eq!(alone, ["array"]);
+
+    let config = read(&[]).expect("valid");
+    let row = config.effective();
+    let row = row
+        .iter()
+        .find(|row| row.name == "CACHE_DRIVER")
+        .expect("in the table");
+    assert_eq!(
+        (row.value.as_str(), row.source),
+        ("database", Source::Default)
+    );
+}
+
+#[test]
+fn several_nodes_without_hints_are_told_so_unless_they_do_not_want_to_know() {
+    let failed = |more: &[(&str, &str)]| {
+        let pairs = [("CACHE_DRIVER", "file"), ("DW_V2_MULTI_NODE", "true")];
+        let pairs: Vec<_> = pairs.iter().chain(more).copied().collect();
+        let config = read(&pairs).expect("it never keeps a node from its work");
+        config.validation.failed(&config.drivers)
+    };
+
+    assert_eq!(failed(&[]).as_deref(), Some("file"));
+    assert!(failed(&[("DW_V2_CACHE_VALIDATION_MODE", "fail")]).is_some());
+    assert!(failed(&[("DW_V2_CACHE_VALIDATION_MODE", "silent")]).is_none());
+    assert!(failed(&[("DW_V2_VALIDATE_CACHE_BACKEND", "false")]).is_none());
+    assert!(failed(&[("DW_V2_MULTI_NODE", "false")]).is_none());
+    assert!(failed(&[("CACHE_DRIVER", "array,database")]).is_none());
+}
