@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::position::{Position, hexadecimal};
 use crate::signals::{Outcome, SIGNALS, Signal};
 use crate::subscription::Subscription;
-use crate::topic::{KIND, Topic};
+use crate::topic::{KIND, Place, Topic};
 
 static PUBLISH: Script = Script::new("broadcast.publish", include_str!("lua/publish.lua"));
 
@@ -69,7 +69,7 @@ impl Broadcast {
     /// Dropping it leaves open whether the message is published.
     pub async fn publish<T: Serialize>(&self, topic: &Topic<T>, body: &T) -> Result<Published> {
         let place = topic.place(&self.redis);
-        let published = self.try_publish(topic, body).await;
+        let published = self.try_publish(topic, &place, body).await;
         let channel = place.channel;
         match &published {
             Ok(_) => Signal::Published { channel }.emit(),
@@ -91,7 +91,12 @@ impl Broadcast {
         published
     }
 
-    async fn try_publish<T: Serialize>(&self, topic: &Topic<T>, body: &T) -> Result<Published> {
+    async fn try_publish<T: Serialize>(
+        &self,
+        topic: &Topic<T>,
+        place: &Place,
+        body: &T,
+    ) -> Result<Published> {
         let what = || format!("publishing to {}", topic.name());
         let body =
             serde_json::to_vec(body).map_err(|error| Error::invalid(what()).with_source(error))?;
@@ -102,7 +107,6 @@ impl Broadcast {
                 body.len()
             )));
         }
-        let place = topic.place(&self.redis);
         // A random number, since a counter or a clock may be the same after a loss of data.
         let epoch = hexadecimal(rand::random());
         let publish = PUBLISH
@@ -186,9 +190,8 @@ impl Broadcast {
 
 fn published(reply: Reply) -> Result<Published> {
     let [epoch, sequence, receivers] = reply.array()?;
-    let position = format!("{}:{}", epoch.text()?, sequence.text()?);
     Ok(Published {
-        position: position.parse()?,
+        position: Position::of(&epoch.bytes()?, &sequence.bytes()?)?,
         receivers: receivers.int()?.unsigned_abs(),
     })
 }

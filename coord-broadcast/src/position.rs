@@ -23,6 +23,20 @@ impl Position {
         self.sequence
     }
 
+    /// The place that an epoch and a sequence make, as the server writes them.
+    ///
+    /// # Errors
+    /// `Corrupt` for what is no position.
+    pub(crate) fn of(epoch: &[u8], sequence: &[u8]) -> Result<Self> {
+        let read = || {
+            Some(Self {
+                epoch: from_hexadecimal(epoch.try_into().ok()?)?,
+                sequence: read_sequence(sequence)?,
+            })
+        };
+        read().ok_or_else(|| Error::corrupt("the position of a topic is something else"))
+    }
+
     /// The place that the server has stored; nothing while nothing is.
     pub(crate) fn stored(reply: &Reply) -> Result<Option<Self>> {
         match reply.clone().optional() {
@@ -68,14 +82,9 @@ impl FromStr for Position {
     /// # Errors
     /// `Corrupt` for what is no position.
     fn from_str(text: &str) -> Result<Self> {
-        let read = || {
-            let (epoch, sequence) = text.split_once(':')?;
-            Some(Self {
-                epoch: from_hexadecimal(epoch.as_bytes().try_into().ok()?)?,
-                sequence: read_sequence(sequence.as_bytes())?,
-            })
-        };
-        read().ok_or_else(|| Error::corrupt("the position of a topic is something else"))
+        // Without a colon there is no epoch of the right length either.
+        let (epoch, sequence) = text.split_once(':').unwrap_or_default();
+        Self::of(epoch.as_bytes(), sequence.as_bytes())
     }
 }
 

@@ -126,7 +126,7 @@ impl Key {
     #[must_use]
     pub fn part(&self, part: &'static str) -> Self {
         debug_assert!(encode(part) == part, "a part is a plain word: {part}");
-        Self(format!("{}:{part}", self.0).into())
+        Self([&*self.0, ":", part].concat().into())
     }
 
     /// The key beside this one, in the same slot, that holds `part` of it for `name`.

@@ -87,6 +87,8 @@ pub(crate) enum Heard {
     Granted(Granted),
     /// The lock is offered to another claim.
     Offered,
+    /// The lock may be free, and another client asks first.
+    After,
 }
 
 impl Claim {
@@ -197,15 +199,18 @@ impl Claim {
         }
     }
 
-    /// What `message` on the lock's channel means to this claim: it is empty, or says to whom the
-    /// lock is offered, `token:fence`.
+    /// What `message` on the lock's channel means to this claim: it is empty, or names the client
+    /// that is to ask first, or says to whom the lock is offered, `token:fence`.
     ///
     /// An offer that is larger than the grant that stood in the way was made after that was seen,
     /// so it stands for its time from then on at least. If half of that is left, it is as good as
     /// a grant: its renewal gives it the whole TTL. Otherwise asking confirms it.
     pub(crate) fn heard(&self, message: &[u8], now: Instant) -> Heard {
-        if message.is_empty() {
+        if message.is_empty() || message == self.terms.news.client().as_str().as_bytes() {
             return Heard::Ask;
+        }
+        if !message.contains(&b':') {
+            return Heard::After;
         }
         let Some(fence) = self.offered(message) else {
             return Heard::Offered;
@@ -249,7 +254,7 @@ impl Claim {
                 .arg(self.token.as_str())
                 .arg(ttl.as_millis())
                 .arg(&**owner)
-                .arg(u8::from(waits)),
+                .arg(if waits { news.client().as_str() } else { "" }),
             Order::Fifo => {
                 let place = if waits { PLACE } else { Duration::ZERO };
                 queueing(&LINE_UP, &self.redis, &self.keys, self.token.as_str())

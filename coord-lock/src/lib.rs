@@ -11,8 +11,9 @@
 //!   later than the server may give the lock to somebody else. Nothing that fails touches the key.
 //! - A call that is dropped, that fails or that times out leaves nothing behind: neither a lock
 //!   that nobody holds, nor a place in the queue.
-//! - A waiter gets a free lock as soon as it hears of it, and at the latest when the lock would
-//!   have ended, plus a second: also when the message was lost, the key deleted, the owner killed.
+//! - A waiter gets a free lock as soon as it hears of it, or 15 ms later where the client that is
+//!   to ask first is dead; and at the latest when the lock would have ended, plus a second: also when
+//!   the message was lost, the key deleted, the owner killed.
 //! - [`Order::Fifo`] grants in the order of arrival. A waiter that died costs the others a second,
 //!   and at most five more where the next in line died with it on another node.
 //!
@@ -68,7 +69,7 @@
 //! | work | round trips | calls |
 //! |---|---|---|
 //! | acquire a free lock, release it | 1 each | one script each |
-//! | get a lock that somebody releases | half a round trip for the release, half for the message, and one to ask or to confirm, but for an offer that comes within half a second of asking with [`Order::Fifo`] | one script a waiter with [`Order::Any`], one in all with [`Order::Fifo`] |
+//! | get a lock that somebody releases | half a round trip for the release, half for the message, and one to ask or to confirm, but for an offer that comes within half a second of asking with [`Order::Fifo`] | one script a waiter of the client that the release names with [`Order::Any`], one in all with [`Order::Fifo`] |
 //! | renew | one for all locks and leases of the client | one script |
 
 mod claim;

@@ -8,7 +8,8 @@ use coord_lease::Owner;
 /// Who gets a lock that others wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Order {
-    /// Whoever asks first once it is free. The fastest, and nobody has a claim on being next.
+    /// Whoever asks first once it is free: mostly a client that the release draws from those that
+    /// wait. Nobody has a claim on being next.
     #[default]
     Any,
     /// Who has waited longest. A release hands the lock to the first waiter directly; the price

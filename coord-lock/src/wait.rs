@@ -14,6 +14,13 @@ use crate::claim::{Attempt, Claim, Granted, Heard, OFFER, REFRESH};
 /// Those who wait for the same end do not all ask in the same instant.
 const SPREAD: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_millis(200));
 
+/// What the client that a release names has ahead of the others: more than a round trip, so that
+/// mostly it alone asks; little enough that one which is dead costs the others next to nothing.
+const HEAD_START: Duration = Duration::from_millis(5);
+
+/// Those who come after it do not all ask in the same instant either.
+const STAGGER: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(10));
+
 /// Between two attempts that Redis did not take.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(500));
 
@@ -108,10 +115,11 @@ async fn rest(
     deadline: Instant,
 ) -> Result<Option<Granted>> {
     let in_a_while = |time: Duration| Instant::now() + time + SPREAD.jittered(0);
-    let mut wake = deadline.min(in_a_while(remaining));
+    let mut end = deadline.min(in_a_while(remaining));
     if claim.order() == Order::Fifo {
-        wake = wake.min(Instant::now() + REFRESH);
+        end = end.min(Instant::now() + REFRESH);
     }
+    let mut wake = end;
     loop {
         let notice = tokio::select! {
             notice = subscription.next() => notice,
@@ -123,6 +131,10 @@ async fn rest(
                 Heard::Granted(granted) => return Ok(Some(granted)),
                 // It is free again by then if the other one does not confirm.
                 Heard::Offered => wake = wake.min(in_a_while(OFFER)),
+                // Another release in the meantime names another client, which comes first again.
+                Heard::After => {
+                    wake = end.min(Instant::now() + HEAD_START + STAGGER.jittered(0));
+                }
             },
             Some(Notice::Gap(_) | Notice::Lagged(_)) => return Ok(None),
             None => {

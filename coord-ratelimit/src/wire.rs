@@ -5,11 +5,11 @@
 use coord_core::{Error, Key, Result};
 use coord_redis::{Command, Reply, Script};
 
-use crate::fixed::Used;
+use crate::fixed::{Fixed, Used};
 use crate::gcra::Ahead;
 use crate::limit::Limit;
 use crate::rule::{Level, Rule};
-use crate::sliding::Counts;
+use crate::sliding::{Counts, Sliding};
 
 macro_rules! one {
     ($file:literal) => {
@@ -62,25 +62,30 @@ pub fn source(rule: &Rule) -> &'static str {
 }
 
 /// Its arguments for so many permits; negative ones give back.
-pub fn arguments(rule: &Rule, permits: i64) -> Vec<i64> {
+pub fn arguments(rule: &Rule, permits: i64) -> impl Iterator<Item = i64> + use<> {
+    let (arguments, count) = padded(rule, permits);
+    arguments.into_iter().take(count)
+}
+
+/// The arguments and how many they are, with zeros behind them.
+fn padded(rule: &Rule, permits: i64) -> ([i64; STRIDE - 1], usize) {
     match rule {
         Rule::Gcra(gcra) => {
             let ((cost_us, cost_part), capacity) = (gcra.cost(permits), gcra.capacity());
             // All are far below 2^63; see the bounds in `gcra`.
-            vec![
+            let arguments = [
                 cost_us,
                 cost_part.cast_signed(),
                 capacity.us.cast_signed(),
                 capacity.part.cast_signed(),
                 gcra.parts().cast_signed(),
-            ]
+            ];
+            (arguments, 5)
         }
-        Rule::Sliding(sliding) => vec![
-            permits,
-            sliding.quota.into(),
-            sliding.window_us.cast_signed(),
-        ],
-        Rule::Fixed(fixed) => vec![permits, fixed.quota.into(), fixed.window_us.cast_signed()],
+        Rule::Sliding(Sliding { quota, window_us }) | Rule::Fixed(Fixed { quota, window_us }) => {
+            let arguments = [permits, (*quota).into(), window_us.cast_signed(), 0, 0];
+            (arguments, 3)
+        }
     }
 }
 
@@ -105,9 +110,7 @@ pub(crate) fn take(limits: &[Limit], keys: &[Key], permits: i64) -> Command {
         Rule::Sliding(_) => &SLIDING,
         Rule::Fixed(_) => &FIXED,
     };
-    arguments(limit.rule(), permits)
-        .into_iter()
-        .fold(script.call(&[key]), Command::arg)
+    arguments(limit.rule(), permits).fold(script.call(&[key]), Command::arg)
 }
 
 /// Only looks.
@@ -124,8 +127,7 @@ fn many(script: &'static Script, limits: &[Limit], keys: &[Key], permits: i64) -
             Rule::Sliding(_) => "sliding",
             Rule::Fixed(_) => "fixed",
         });
-        let mut arguments = arguments(limit.rule(), permits);
-        arguments.resize(STRIDE - 1, 0);
+        let (arguments, _) = padded(limit.rule(), permits);
         command = arguments.into_iter().fold(command, Command::arg);
     }
     command

@@ -6,6 +6,7 @@ mod chaos;
 mod fair;
 mod fault;
 mod loss;
+mod named;
 mod reentry;
 mod release;
 mod server;

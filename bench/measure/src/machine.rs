@@ -35,7 +35,16 @@ pub fn load() -> Vec<f64> {
 
 /// The CPU time of this process's living threads, or of those named `name`.
 pub fn cpu(name: Option<&str>) -> Duration {
-    let Ok(threads) = fs::read_dir("/proc/self/task") else {
+    spent("self", name)
+}
+
+/// The CPU time of the living threads of process `id`.
+pub fn cpu_of(id: u32) -> Duration {
+    spent(&id.to_string(), None)
+}
+
+fn spent(process: &str, name: Option<&str>) -> Duration {
+    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else {
         return Duration::ZERO;
     };
     let nanos = threads.flatten().filter_map(|thread| {

@@ -15,6 +15,7 @@ use tokio::process::{Child, ChildStdout, Command};
 pub(crate) use node::{NODE, run as node};
 
 use crate::Result;
+use crate::machine;
 use crate::server::Server;
 use crate::statistics::{Spread, median};
 use crate::table::{Cost, Row, Table, Target};
@@ -159,7 +160,7 @@ enum Publisher {
 /// A process with subscribers. It ends with this.
 struct Node {
     lines: Lines<BufReader<ChildStdout>>,
-    _child: Child,
+    child: Child,
 }
 
 impl Group {
@@ -188,7 +189,7 @@ impl Group {
             let output = child.stdout.take().ok_or("a node has no output")?;
             nodes.push(Node {
                 lines: BufReader::new(output).lines(),
-                _child: child,
+                child,
             });
         }
         for node in &mut nodes {
@@ -202,7 +203,7 @@ impl Group {
     }
 
     async fn round(&mut self, server: &Server, batches: usize) -> Result<Sample> {
-        let before = server.usage().await?;
+        let (before, cpu) = (server.usage().await?, self.cpu());
         let start = Instant::now();
         for _ in 0..batches {
             let publishing = (0..BATCH).map(|_| self.publisher.publish());
@@ -213,6 +214,7 @@ impl Group {
             }
         }
         let elapsed = start.elapsed();
+        let cpu = self.cpu().saturating_sub(cpu);
         let used = server.usage().await?.since(&before);
         let messages = (batches * BATCH) as f64;
         let commands = self.side.commands();
@@ -222,9 +224,15 @@ impl Group {
                 round_trips: Some(used.calls(commands) as f64 / messages),
                 server_us: Some(used.cpu_us() / messages),
                 executing_us: Some(used.executing_us(commands) / messages),
-                client_us: None,
+                client_us: Some(cpu.as_secs_f64() * 1e6 / messages),
             },
         })
+    }
+
+    /// What the publisher and its subscribers have spent.
+    fn cpu(&self) -> Duration {
+        let nodes = self.nodes.iter().filter_map(|node| node.child.id());
+        machine::cpu(None) + nodes.map(machine::cpu_of).sum::<Duration>()
     }
 }
 

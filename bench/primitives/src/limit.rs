@@ -113,10 +113,10 @@ impl Group {
         let bare = Bare {
             digest: scripts::load(&mut connection, wire::source(limit.rule())).await?,
             connection,
-            arguments: wire::arguments(limit.rule(), 1),
-            // As long as ours.
+            arguments: wire::arguments(limit.rule(), 1).collect(),
+            // As long as ours, and of each algorithm its own.
             keys: names()
-                .map(|name| format!("bare-:{{ratelimit:{name}}}:gcra:gcra"))
+                .map(|name| format!("bare-:{{ratelimit:{name}}}:{0}:{0}", limit.name()))
                 .collect(),
             next: AtomicUsize::new(0),
         };

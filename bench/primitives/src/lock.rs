@@ -14,8 +14,8 @@ use crate::statistics::{Spread, median};
 use crate::table::{Cost, Row, Table, Target};
 
 const TASKS: [usize; 4] = [1, 16, 64, 256];
-const ROUNDS: usize = 7;
-const ROUND: Duration = Duration::from_millis(300);
+const ROUNDS: usize = 5;
+const ROUND: Duration = Duration::from_millis(200);
 const TTL_MS: u64 = 30_000;
 
 /// All that is measured with one setting of `TCP_NODELAY`.

@@ -25,9 +25,11 @@ if kept then
 end
 -- `..` would write a large number in floating point.
 local sequence = string.format('%.0f', last + 1)
-local frame = '1:' .. epoch .. ':' .. sequence .. ':' .. ARGV[6] .. ':' .. ARGV[7]
+local position = epoch .. ':' .. sequence
+-- Lua hashes every byte of every string: the body is in the argument and in this one, and in no third.
+local frame = '1:' .. position .. ':' .. ARGV[6] .. ':' .. ARGV[7]
 
-local set = redis.pcall('SET', KEYS[1], epoch .. ':' .. sequence, 'PX', ARGV[4])
+local set = redis.pcall('SET', KEYS[1], position, 'PX', ARGV[4])
 if refused(set) then return set end
 local sent = redis.pcall(ARGV[2], ARGV[1], frame)
 if refused(sent) then

@@ -2,8 +2,8 @@
 -- KEYS   lock, record, queue, places
 -- ARGV   token, channel, the verb that publishes, offer_ms, and what the script adds
 --
--- The queue is a sorted set of tokens by their order of arrival. It ends in `*` while somebody
--- waits without a place. The places are a hash from token to `until_ms:client:owner`; a waiter that
+-- The queue is a sorted set of tokens by their order of arrival. It ends in the marks of those who
+-- wait without a place, one a client: `*client`. The places are a hash from token to `until_ms:client:owner`; a waiter that
 -- has not refreshed its place by then counts as dead. Those who have a place are told on a channel
 -- of their client, so that a release wakes whom it concerns.
 
@@ -33,7 +33,8 @@ end
 local function queue_first(now_ms)
   while true do
     local token = redis.call('ZRANGE', KEYS[3], 0, 0)[1]
-    if not token or token == '*' then return token end
+    if not token then return nil end
+    if string.byte(token) == 42 then return '*' end
     local until_ms, client, owner = queue_read(token)
     if until_ms and until_ms > now_ms then return token, client, owner end
     queue_leave(token)
@@ -54,7 +55,7 @@ end
 -- be dead, and with it all of its waiters.
 local function queue_tell_next(message, client)
   for _, token in ipairs(redis.call('ZRANGE', KEYS[3], 1, 8)) do
-    if token == '*' then return queue_tell(message) end
+    if string.byte(token) == 42 then return queue_tell(message) end
     local _, other = queue_read(token)
     if other and other ~= client then return queue_tell(message, other) end
   end
@@ -80,9 +81,11 @@ local function queue_pass_on()
   redis.call('DEL', KEYS[1])
   if not token then return end
   if token == '*' then
-    -- All of them are told, and whoever goes on waiting leaves the mark anew.
-    redis.call('DEL', KEYS[3])
-    queue_tell('')
+    -- All hear which client is to ask first; the others ask a little later, unless they hear of
+    -- another release before. A client that is dead, or waits no longer, is named but once.
+    local mark = redis.call('ZRANDMEMBER', KEYS[3])
+    redis.call('ZREM', KEYS[3], mark)
+    queue_tell(string.sub(mark, 2))
   elseif queue_offer(token, client, owner, now_ms) then
     -- It could not be granted here, so let the waiter ask.
     queue_tell('', client)

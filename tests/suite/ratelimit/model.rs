@@ -31,7 +31,7 @@ async fn run(
     permits: i64,
 ) -> (bool, u64, Level) {
     let arguments = wire::arguments(rule, permits);
-    let arguments: Vec<_> = arguments.iter().map(ToString::to_string).collect();
+    let arguments: Vec<_> = arguments.map(|argument| argument.to_string()).collect();
     let mut words = vec!["EVAL", wire::source(rule), "1", key];
     words.extend(arguments.iter().map(String::as_str));
     let reply = connection.command(&words).await.expect("the script runs");

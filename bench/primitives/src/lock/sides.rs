@@ -233,7 +233,7 @@ impl Scripts {
             .arg(token.as_str())
             .arg(TTL_MS)
             .arg(&self.owner)
-            .arg(0);
+            .arg("");
         let fence: String = acquire.query_async(&mut connection).await?;
         fence.parse::<u64>()?;
         let mut release = redis::cmd("EVALSHA");
