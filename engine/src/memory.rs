@@ -16,7 +16,7 @@ use std::time::Duration;
 use coord_core::Result;
 use tokio::time::Instant;
 
-use crate::model::{Namespace, OwnerId, Timestamp};
+use crate::model::{Namespace, OwnerId, Run, Timestamp};
 use crate::store::{
     Applied, Claim, Claimed, Description, DuePage, DueSchedules, Filter, Heartbeat, Hints, Listing,
     Load, Loaded, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page,
@@ -116,6 +116,10 @@ impl Store for Memory {
 
     fn sweep<'a>(&'a self, sweep: &'a Sweep) -> Reply<'a, Swept> {
         self.reply(|tables| Ok(tables.sweep(*sweep, self.scope.as_ref())))
+    }
+
+    fn find<'a>(&'a self, of: &'a Target) -> Reply<'a, Option<Run>> {
+        self.reply(|tables| Ok(tables.run(of).cloned()))
     }
 
     fn describe<'a>(&'a self, of: &'a Target) -> Reply<'a, Option<Description>> {

@@ -16,6 +16,7 @@
 //! | The epoch of a task grows at every claim and at every take-back, also over the workflow tasks of a run that come and go. | `an_epoch_never_comes_twice` |
 //! | Instants are read from the database's clock, after the locks are held. | `a_lease_is_whole_after_a_lock_wait` |
 //! | A claim takes due tasks of its queue and kind by priority, then by the instant at which they became due, then by id; it never takes more than its limit, and not the same task as another. | `claims_go_by_priority_and_age`, `two_claims_never_share_a_task`, `a_claim_takes_no_more_than_its_limit` |
+//! | A claim takes of each kind what it wants, and says when there will be more of a kind that has none. | `a_claim_takes_of_each_kind_what_it_wants`, `an_empty_claim_says_when_to_come_again` |
 //! | A claim does not wait for rows that others have locked, and reads no row that is not due. | `a_claim_passes_locked_rows_by`, and an EXPLAIN test a dialect |
 //! | A run has at most one workflow task. | `news_for_a_run_with_a_task_adds_none` |
 //! | A message gets a dense place in its run's inbox, in the order of commits; a turn that ends while messages wait leaves a workflow task that is due at once. | `news_during_a_turn_is_never_forgotten` |
@@ -90,13 +91,13 @@ use std::sync::Arc;
 
 use coord_core::Result;
 
-use crate::model::{Namespace, OwnerId, Timestamp};
+use crate::model::{Namespace, OwnerId, Run, Timestamp};
 use crate::wake::Backend;
 
 pub use caller::CallerTransaction;
 pub use claim::{
     Claim, Claimed, ClaimedTask, Load, Loaded, LoadedRun, Overdue, Renewal, RenewalItem, Renewed,
-    StillHeld, Sweep, Swept,
+    StillHeld, Sweep, Swept, Wanted,
 };
 pub use fleet::{Heartbeat, Incarnation, Registration, Role, Term};
 pub use hints::Hints;
@@ -172,6 +173,10 @@ pub trait Store: Send + Sync + 'static {
     fn sweep<'a>(&'a self, sweep: &'a Sweep) -> Reply<'a, Swept>;
 
     /// A run of an instance, the current one unless `run` names another; `None` if there is none.
+    /// One look at one row: for who waits for its end.
+    fn find<'a>(&'a self, of: &'a Target) -> Reply<'a, Option<Run>>;
+
+    /// The same run with all that people want to know of it.
     fn describe<'a>(&'a self, of: &'a Target) -> Reply<'a, Option<Description>>;
 
     /// Runs, the youngest first.

@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use crate::committer::locked;
 use crate::engine::Core;
 use crate::flow::{Activity, Context, Workflow};
-use crate::model::{Failure, Namespace, Queue, TaskKind};
+use crate::model::{Failure, Namespace, Queue};
 use cache::Cache;
 use leases::Leases;
 use registry::Registry;
@@ -158,8 +158,7 @@ impl WorkerBuilder {
         });
         shop.core.join(&shop);
         let mut loops = JoinSet::new();
-        loops.spawn(Arc::clone(&shop).poll(TaskKind::Workflow));
-        loops.spawn(Arc::clone(&shop).poll(TaskKind::Activity));
+        loops.spawn(Arc::clone(&shop).poll());
         let aside = shop.core.aside.runtime();
         loops.spawn_on(Arc::clone(&shop).renew(), aside);
         loops.spawn(Arc::clone(&shop).upkeep());

@@ -14,7 +14,7 @@ use super::Client;
 use super::command::{Command, CommandCall, reached};
 use crate::committer::locked;
 use crate::flow::{Query, Signal};
-use crate::model::{Closed, Event, Failure, Payload, Record, RequestId, RunId, WorkflowId};
+use crate::model::{Closed, Event, Failure, Payload, Record, RequestId, Run, RunId, WorkflowId};
 use crate::store::{CommandKind, Deliver, Description, Load, Target, Write};
 use crate::wake::{Channel, Snapshot};
 
@@ -142,8 +142,7 @@ impl<O> Handle<O> {
     /// # Cancel safety
     /// Safe.
     pub async fn history(&self) -> Result<Vec<Event>> {
-        let described = self.describe().await?.ok_or_else(|| self.missing())?;
-        self.events(&described.run.run).await
+        self.events(&self.find().await?.run).await
     }
 
     pub(super) async fn events(&self, run: &RunId) -> Result<Vec<Event>> {
@@ -175,6 +174,12 @@ impl<O> Handle<O> {
         }
     }
 
+    /// Its current run as it is now.
+    pub(super) async fn find(&self) -> Result<Run> {
+        let run = self.client.core.store.find(&self.target()).await?;
+        run.ok_or_else(|| self.missing())
+    }
+
     /// Hears of the end of `run` from here on.
     fn watch(&self, run: RunId) -> (RunId, oneshot::Receiver<Closed>, Snapshot) {
         let wake = &self.client.core.wake;
@@ -203,10 +208,9 @@ impl<O> Handle<O> {
         query: Query<I, A>,
         input: &I,
     ) -> Result<A> {
-        let described = self.describe().await?.ok_or_else(|| self.missing())?;
+        let run = self.find().await?;
         let failed = |failure: Failure| Error::invalid(failure.to_string());
         let payload = self.client.core.values.encode(input)?;
-        let run = described.run;
         let workers = self.client.core.workers();
         let Some(worker) = workers.iter().find(|worker| worker.knows(&run.name)) else {
             let message = format!("no worker of this process knows {}", run.name);
@@ -260,7 +264,7 @@ impl<O: DeserializeOwned> Handle<O> {
         loop {
             // Before the look, so that an end that comes during it is not missed.
             let watch = known.take().map(|run| self.watch(run));
-            let run = self.describe().await?.ok_or_else(|| self.missing())?.run;
+            let run = self.find().await?;
             if let Some(result) = run.closed.and_then(result) {
                 return self.read(result).map(Some);
             }

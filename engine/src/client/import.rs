@@ -28,8 +28,7 @@ impl<O> Handle<O> {
     /// # Cancel safety
     /// Safe.
     pub async fn export(&self) -> Result<History> {
-        let described = self.describe().await?.ok_or_else(|| self.missing())?;
-        let run = described.run.run;
+        let run = self.find().await?.run;
         let events = self.events(&run).await?;
         History::new(run, events)
     }

@@ -60,7 +60,7 @@ impl<O> Handle<O> {
         let mut waiting: Option<(RunId, Snapshot)> = None;
         let wake = &self.client.core.wake;
         loop {
-            let run = self.describe().await?.ok_or_else(|| self.missing())?.run;
+            let run = self.find().await?;
             let after = read
                 .filter(|(seen, _)| *seen == run.run)
                 .map_or(0, |(_, after)| after);

@@ -6,17 +6,38 @@ use super::tables::{Member, Tables, TaskRow};
 use crate::model::{Namespace, OwnerId, Record, TaskKind, TaskStatus, Timestamp};
 use crate::store::{
     BlockedReason, Claim, Claimed, ClaimedTask, Heartbeat, Overdue, Registration, Renewal, Renewed,
-    Role, StillHeld, Sweep, Swept, Term,
+    Role, StillHeld, Sweep, Swept, Term, Wanted,
 };
 
 impl Tables {
     pub(super) fn claim(&mut self, claim: &Claim) -> Claimed {
+        let (mut tasks, mut next_due) = (Vec::new(), None);
+        for wanted in &claim.wanted {
+            let (claimed, next) = self.claim_of(claim, wanted);
+            if claimed.is_empty() {
+                next_due = [next_due, next].into_iter().flatten().min();
+            }
+            tasks.extend(claimed);
+        }
+        Claimed {
+            now: self.now,
+            tasks,
+            next_due,
+        }
+    }
+
+    /// Tasks of one kind, and when the next one will be due.
+    fn claim_of(
+        &mut self,
+        claim: &Claim,
+        wanted: &Wanted,
+    ) -> (Vec<ClaimedTask>, Option<Timestamp>) {
         let now = self.now;
         let suits = |task: &&mut TaskRow| {
             task.status == TaskStatus::Ready
                 && task.namespace == claim.namespace
                 && task.queue == claim.queue
-                && task.kind == claim.kind
+                && task.kind == wanted.kind
         };
         let mut ready: Vec<_> = self.tasks.values_mut().filter(suits).collect();
         ready.sort_by(|one, other| {
@@ -32,38 +53,29 @@ impl Tables {
             .min();
         let is_known = |task: &TaskRow| {
             let build = task.build.as_ref().zip(claim.builds.as_ref());
-            claim.names.contains(&task.name) && build.is_none_or(|(build, of)| of.contains(build))
+            wanted.names.contains(&task.name) && build.is_none_or(|(build, of)| of.contains(build))
         };
         let due = ready
             .into_iter()
             .filter(|task| task.available_at <= now && is_known(task));
-        let mut attempts = claim.attempts.iter();
+        let mut attempts = wanted.attempts.iter();
         let mut claimed = Vec::new();
-        for task in due.take(claim.limit as usize) {
+        for task in due.take(wanted.limit as usize) {
             task.lease(&claim.owner, now.plus(claim.ttl), now);
             if task.kind == TaskKind::Activity {
                 task.attempt_id = attempts.next().cloned();
             }
             claimed.push((task.task(), task.scheduled_seq, task.progress.clone()));
         }
-        let tasks: Vec<_> = claimed
-            .into_iter()
-            .map(|(task, seq, progress)| {
-                let scheduled =
-                    (task.kind == TaskKind::Activity).then(|| self.event(&task.run, seq));
-                ClaimedTask {
-                    task,
-                    scheduled,
-                    progress,
-                }
-            })
-            .collect();
-        let next_due = next_due.filter(|_| tasks.is_empty());
-        Claimed {
-            now,
-            tasks,
-            next_due,
-        }
+        let tasks = claimed.into_iter().map(|(task, seq, progress)| {
+            let scheduled = (task.kind == TaskKind::Activity).then(|| self.event(&task.run, seq));
+            ClaimedTask {
+                task,
+                scheduled,
+                progress,
+            }
+        });
+        (tasks.collect(), next_due)
     }
 
     fn event(&self, run: &crate::model::RunId, seq: u64) -> Record {

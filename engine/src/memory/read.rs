@@ -23,6 +23,10 @@ impl Tables {
         })
     }
 
+    pub(super) fn run(&self, of: &Target) -> Option<&Run> {
+        self.runs.get(&self.find(of)?).map(|row| &row.run)
+    }
+
     pub(super) fn describe(&self, of: &Target) -> Option<Description> {
         let row = self.runs.get(&self.find(of)?)?;
         let run = row.run.clone();

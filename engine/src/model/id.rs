@@ -150,8 +150,10 @@ impl TaskId {
 
 /// Makes ids that nobody else makes.
 ///
-/// An id is the stem of the process, 80 random bits drawn once, and a counter: `4f…a1-00000000x3`.
-/// No clock is read, and the ids of one process lie beside each other in an index.
+/// An id is the stem of the process, 80 random bits drawn once, and a counter: `4f…a12x3`, where the
+/// first digit of the counter says how many follow, so that ids sort by their age. They are short,
+/// since each stands in many rows and indexes. No clock is read, and the ids of one process lie
+/// beside each other in an index.
 #[derive(Debug)]
 pub struct Ids {
     stem: Box<str>,
@@ -204,7 +206,9 @@ impl Ids {
 
     fn make(&self) -> Arc<str> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        format!("{}-{}", self.stem, digits(u128::from(number), 10)).into()
+        let count = number.ilog(32) as usize + 1;
+        let length = char::from(DIGITS[count]);
+        format!("{}{length}{}", self.stem, digits(u128::from(number), count)).into()
     }
 }
 
@@ -234,7 +238,7 @@ mod tests {
     #[test]
     fn ids_of_one_process_differ_and_sort_by_age() {
         let ids = Ids::random();
-        let made: Vec<_> = (0..100).map(|_| ids.run()).collect();
+        let made: Vec<_> = (0..2000).map(|_| ids.run()).collect();
 
         let mut sorted = made.clone();
         sorted.sort();

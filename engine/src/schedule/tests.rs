@@ -7,7 +7,7 @@ use crate::Engine;
 use crate::client::{Client, ScheduleHandle, Triggered};
 use crate::flow::{Context, Workflow};
 use crate::memory::Memory;
-use crate::model::{Cause, Fired, Namespace, Overlap, OwnerId, Queue, ScheduleId, When};
+use crate::model::{Cause, Fired, Namespace, Overlap, OwnerId, Queue, Run, ScheduleId, When};
 use crate::store::{
     Applied, Claim, Claimed, Description, DuePage, Filter, Heartbeat, Hints, Listing, Load, Loaded,
     NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Page, Registration, Renewal,
@@ -322,6 +322,7 @@ impl Store for Unsteady {
         renew(renewal: &'a Renewal) -> Renewed;
         overdue(limit: u32) -> Vec<crate::store::Overdue>;
         sweep(sweep: &'a Sweep) -> Swept;
+        find(of: &'a Target) -> Option<Run>;
         describe(of: &'a Target) -> Option<Description>;
         list(listing: &'a Listing) -> Page;
         count(filter: &'a Filter) -> u64;

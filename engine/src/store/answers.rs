@@ -55,9 +55,16 @@ fn event_of(
     event?.record().map(Some)
 }
 
+/// When a claim looked, and when the next task will be due that it looked for in vain.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Looked {
+    pub(super) now: i64,
+    pub(super) next_due: Option<i64>,
+}
+
 /// What a claim got.
 pub(super) fn claimed(
-    now: i64,
+    looked: Looked,
     mut tasks: Vec<TaskRow>,
     events: Vec<RecordRow>,
 ) -> Result<Claimed> {
@@ -76,19 +83,10 @@ pub(super) fn claimed(
         })
         .collect();
     Ok(Claimed {
-        now: Timestamp::from_micros(now),
+        now: Timestamp::from_micros(looked.now),
         tasks: tasks?,
-        next_due: None,
+        next_due: looked.next_due.map(Timestamp::from_micros),
     })
-}
-
-/// A claim that got nothing.
-pub(super) fn nothing_claimed(now: i64, next_due: Option<i64>) -> Claimed {
-    Claimed {
-        now: Timestamp::from_micros(now),
-        tasks: Vec::new(),
-        next_due: next_due.map(Timestamp::from_micros),
-    }
 }
 
 /// The queues of those of `tasks` that may be claimed, with the earliest instant of each.

@@ -7,27 +7,42 @@ use crate::model::{
     TaskKind, Timestamp, TypeName,
 };
 
-/// A request for due tasks of one queue and one kind.
+/// A request for due tasks of one queue.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Claim {
     /// The tenant.
     pub namespace: Namespace,
     /// Where to look.
     pub queue: Queue,
-    /// What for.
-    pub kind: TaskKind,
-    /// The types that the claimer knows. Others stay ready, with no attempt counted.
-    pub names: Vec<TypeName>,
+    /// What for, each kind at most once.
+    pub wanted: Vec<Wanted>,
     /// The builds that the claimer can continue; `None` for all. A task without a build suits any.
     pub builds: Option<Vec<BuildId>>,
     /// Who claims.
     pub owner: OwnerId,
     /// For how long.
     pub ttl: Duration,
+}
+
+/// Tasks of one kind that a claim takes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Wanted {
+    /// The kind.
+    pub kind: TaskKind,
+    /// The types that the claimer knows. Others stay ready, with no attempt counted.
+    pub names: Vec<TypeName>,
     /// How many at most.
     pub limit: u32,
     /// For activities: at least `limit` ids, one for each attempt that begins. Unused ones are lost.
     pub attempts: Vec<AttemptId>,
+}
+
+impl Claim {
+    /// What is wanted of `kind`, if anything is.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub(crate) fn wanted_of(&self, kind: TaskKind) -> Option<&Wanted> {
+        self.wanted.iter().find(|wanted| wanted.kind == kind)
+    }
 }
 
 /// What was claimed.
@@ -35,10 +50,10 @@ pub struct Claim {
 pub struct Claimed {
     /// The database's clock, within the transaction.
     pub now: Timestamp,
-    /// The tasks, in the order in which they are due.
+    /// The tasks, those of each kind in the order in which they are due.
     pub tasks: Vec<ClaimedTask>,
-    /// When nothing was claimed: the earliest instant at which a ready task of this queue and kind
-    /// will be due.
+    /// The earliest instant at which a ready task of this queue will be due, of the wanted kinds of
+    /// which nothing was claimed.
     pub next_due: Option<Timestamp>,
 }
 

@@ -35,7 +35,7 @@ use super::{
     ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Server, Store, Sweep, Swept,
     Target, Tenant, Term, Write,
 };
-use crate::model::{Namespace, OwnerId, Timestamp, micros};
+use crate::model::{Namespace, OwnerId, Run, Timestamp, micros};
 use error::at;
 
 /// Connections of a process. Few are enough: writes share transactions, and claims are short.
@@ -157,6 +157,10 @@ impl Store for Mysql {
 
     fn sweep<'a>(&'a self, sweep: &'a Sweep) -> Reply<'a, Swept> {
         Box::pin(retry(|| claim::sweep(self, sweep)))
+    }
+
+    fn find<'a>(&'a self, of: &'a Target) -> Reply<'a, Option<Run>> {
+        Box::pin(retry(|| read::find(&self.pool, of)))
     }
 
     fn describe<'a>(&'a self, of: &'a Target) -> Reply<'a, Option<Description>> {

@@ -37,7 +37,7 @@ use super::{
     ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Server, Store, Sweep, Swept,
     Target, Tenant, Term, Write,
 };
-use crate::model::{Namespace, OwnerId, Timestamp, micros};
+use crate::model::{Namespace, OwnerId, Run, Timestamp, micros};
 use crate::wake::Backend;
 use error::at;
 use kept::Kept;
@@ -221,6 +221,10 @@ impl Store for Postgres {
 
     fn sweep<'a>(&'a self, sweep: &'a Sweep) -> Reply<'a, Swept> {
         Box::pin(retry(|| claim::sweep(self, sweep)))
+    }
+
+    fn find<'a>(&'a self, of: &'a Target) -> Reply<'a, Option<Run>> {
+        Box::pin(retry(|| read::find(self, of)))
     }
 
     fn describe<'a>(&'a self, of: &'a Target) -> Reply<'a, Option<Description>> {

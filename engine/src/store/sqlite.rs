@@ -37,7 +37,7 @@ use super::{
     ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep, Swept, Target,
     Tenant, Term, Write,
 };
-use crate::model::{Namespace, OwnerId, Timestamp, micros};
+use crate::model::{Namespace, OwnerId, Run, Timestamp, micros};
 use presence::Presence;
 
 /// How long SQLite itself waits for the write lock of another process. Transactions are short;
@@ -203,6 +203,10 @@ impl Store for Sqlite {
 
     fn sweep<'a>(&'a self, sweep: &'a Sweep) -> Reply<'a, Swept> {
         Box::pin(retry(|| claim::sweep(self, sweep)))
+    }
+
+    fn find<'a>(&'a self, of: &'a Target) -> Reply<'a, Option<Run>> {
+        Box::pin(retry(|| read::find(&self.reader, of)))
     }
 
     fn describe<'a>(&'a self, of: &'a Target) -> Reply<'a, Option<Description>> {

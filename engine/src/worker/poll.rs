@@ -1,40 +1,105 @@
 //! The poller: claims as much as there are slots for, and waits for more.
+//!
+//! Tasks of both kinds are looked for together when time says that it is time to look, so that a
+//! worker with nothing to do asks the database one question a look; a hint is of one kind, and so is
+//! the look that it asks for.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use coord_core::signals::Detail;
 use coord_core::{Backoff, Result};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::Shop;
 use crate::model::TaskKind;
 use crate::signals::{Found, ProbedBy, Signal};
-use crate::store::{Claim, Claimed};
-use crate::wake::Channel;
+use crate::store::{Claim, Claimed, Wanted};
+use crate::wake::{Channel, Snapshot};
 
-/// The largest claim.
+/// The largest claim of one kind.
 const LARGEST_CLAIM: usize = 100;
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
 
+/// What is known of the tasks of one kind.
+struct Watch {
+    kind: TaskKind,
+    channel: Channel,
+    state: State,
+    /// A slot that was waited for.
+    slot: Option<OwnedSemaphorePermit>,
+}
+
+enum State {
+    /// There may be some.
+    Open,
+    /// There were none when this was taken, and the next look without a hint is due then.
+    Waiting {
+        since: Snapshot,
+        until: Instant,
+        by: ProbedBy,
+    },
+}
+
+/// Why a watch goes on.
+enum News {
+    /// There is a slot.
+    Slot(Option<OwnedSemaphorePermit>),
+    /// It is to be looked.
+    Look(ProbedBy),
+}
+
+/// Tasks of one kind to be claimed.
+struct Request {
+    /// Which of the watches it is of.
+    place: usize,
+    slots: Vec<OwnedSemaphorePermit>,
+    /// Taken before the look, so that a hint that comes during it is not missed.
+    since: Snapshot,
+}
+
+impl Watch {
+    /// Whether it is to be looked: there may be tasks, or it is time.
+    fn is_open(&mut self) -> bool {
+        if let State::Waiting { since, until, .. } = &self.state
+            && (since.changed() || *until <= Instant::now())
+        {
+            self.state = State::Open;
+        }
+        matches!(self.state, State::Open)
+    }
+}
+
 impl Shop {
-    /// Claims tasks of `kind` and begins them, as long as the worker takes any.
-    pub(super) async fn poll(self: Arc<Self>, kind: TaskKind) {
-        if self.registry.names(kind).is_empty() {
+    /// Claims tasks and begins them, as long as the worker takes any.
+    pub(super) async fn poll(self: Arc<Self>) {
+        let mut watches: Vec<_> = [TaskKind::Workflow, TaskKind::Activity]
+            .into_iter()
+            .filter(|kind| !self.registry.names(*kind).is_empty())
+            .map(|kind| Watch {
+                kind,
+                channel: Channel::tasks(kind, &self.namespace, &self.queue),
+                state: State::Open,
+                slot: None,
+            })
+            .collect();
+        if watches.is_empty() {
             return;
         }
         let mut closing = self.closing.subscribe();
-        let channel = Channel::tasks(kind, &self.namespace, &self.queue);
         let (mut failures, mut waited_for) = (0, None);
-        loop {
-            let Some(slots) = self.free_slots(kind).await else {
-                return;
-            };
-            // Before the look, so that a hint that comes during it is not missed.
-            let snapshot = self.core.wake.snapshot(std::slice::from_ref(&channel));
+        while !self.is_closing() {
+            let requests = self.requests(&mut watches);
+            if requests.is_empty() {
+                waited_for = tokio::select! {
+                    _ = closing.wait_for(|closing| *closing) => return,
+                    by = self.wait(&mut watches) => by,
+                };
+                continue;
+            }
             let sent = Instant::now();
-            let wait = match self.claim(kind, slots.len()).await {
+            match self.claim(&watches, &requests).await {
                 Ok(claimed) => {
                     self.core.clock.observe(claimed.now, sent);
                     failures = 0;
@@ -45,9 +110,7 @@ impl Shop {
                         };
                         Signal::Probe { by, found }.emit();
                     }
-                    let wait = self.wait_after(&claimed);
-                    self.begin(kind, claimed, slots, sent);
-                    wait
+                    self.begin(&mut watches, requests, claimed, sent);
                 }
                 Err(error) => {
                     Signal::StoreFailed {
@@ -55,94 +118,164 @@ impl Shop {
                     }
                     .emit();
                     failures += 1;
-                    drop(slots);
+                    drop(requests);
                     let wait = BACKOFF.jittered(failures).max(Duration::from_millis(10));
                     tokio::select! {
                         _ = closing.wait_for(|closing| *closing) => return,
-                        () = tokio::time::sleep(wait) => continue,
+                        () = tokio::time::sleep(wait) => {}
                     }
                 }
-            };
-            let Some((until, by)) = wait else { continue };
-            waited_for = tokio::select! {
-                _ = closing.wait_for(|closing| *closing) => return,
-                is_hint = snapshot.wait(until) => Some(if is_hint { ProbedBy::Hint } else { by }),
-            };
+            }
         }
     }
 
-    /// Until when to wait for a hint after a claim, and why; not at all while there may be more.
-    fn wait_after(&self, claimed: &Claimed) -> Option<(Instant, ProbedBy)> {
-        if !claimed.tasks.is_empty() {
-            return None;
+    /// What may be there and has slots free.
+    fn requests(&self, watches: &mut [Watch]) -> Vec<Request> {
+        let mut requests = Vec::new();
+        for (place, watch) in watches.iter_mut().enumerate() {
+            if !watch.is_open() {
+                continue;
+            }
+            let first = watch.slot.take().into_iter();
+            let slots: Vec<_> = first.chain(self.free_slots(watch.kind)).collect();
+            if slots.is_empty() {
+                continue;
+            }
+            let channel = std::slice::from_ref(&watch.channel);
+            requests.push(Request {
+                place,
+                slots,
+                since: self.core.wake.snapshot(channel),
+            });
         }
-        let (now, probe) = (Instant::now(), self.core.wake.probe());
-        let due = claimed.next_due.map(|due| due.since(claimed.now));
-        Some(match due.filter(|due| *due < probe) {
-            Some(due) => (now + due.max(Duration::from_millis(1)), ProbedBy::Due),
-            None => (now + probe, ProbedBy::Time),
-        })
+        requests
     }
 
-    /// All free slots, at least one; `None` when the worker takes no more.
-    async fn free_slots(&self, kind: TaskKind) -> Option<Vec<OwnedSemaphorePermit>> {
-        let semaphore = match kind {
+    fn free_slots(&self, kind: TaskKind) -> impl Iterator<Item = OwnedSemaphorePermit> {
+        let slot = move || Arc::clone(self.slots_of(kind)).try_acquire_owned().ok();
+        // With the one that was waited for.
+        std::iter::from_fn(slot).take(LARGEST_CLAIM - 1)
+    }
+
+    const fn slots_of(&self, kind: TaskKind) -> &Arc<Semaphore> {
+        match kind {
             TaskKind::Workflow => &self.turns,
             TaskKind::Activity => &self.activities,
-        };
-        let mut closing = self.closing.subscribe();
-        let first = tokio::select! {
-            biased;
-            _ = closing.wait_for(|closing| *closing) => return None,
-            first = Arc::clone(semaphore).acquire_owned() => first.ok()?,
-        };
-        let mut slots = vec![first];
-        while slots.len() < LARGEST_CLAIM {
-            let Ok(slot) = Arc::clone(semaphore).try_acquire_owned() else {
-                break;
-            };
-            slots.push(slot);
         }
-        Some(slots)
     }
 
-    async fn claim(&self, kind: TaskKind, limit: usize) -> Result<Claimed> {
-        let attempts = match kind {
-            TaskKind::Workflow => Vec::new(),
-            TaskKind::Activity => (0..limit).map(|_| self.core.ids.attempt()).collect(),
+    /// Waits until there may be tasks to claim, or a slot for those that may be there; says which
+    /// look it is.
+    async fn wait(&self, watches: &mut [Watch]) -> Option<ProbedBy> {
+        let (place, news) = match &*watches {
+            [one] => (0, self.news(one).await),
+            [one, other, ..] => tokio::select! {
+                news = self.news(one) => (0, news),
+                news = self.news(other) => (1, news),
+            },
+            [] => return None,
         };
+        let by = match news {
+            News::Slot(slot) => {
+                watches[place].slot = slot;
+                return None;
+            }
+            News::Look(by) => by,
+        };
+        for (other, watch) in watches.iter_mut().enumerate() {
+            // Whoever looks because it is time looks for everything.
+            if other == place || by != ProbedBy::Hint {
+                watch.state = State::Open;
+            }
+        }
+        Some(by)
+    }
+
+    async fn news(&self, watch: &Watch) -> News {
+        match &watch.state {
+            State::Open => {
+                let slot = Arc::clone(self.slots_of(watch.kind)).acquire_owned();
+                News::Slot(slot.await.ok())
+            }
+            State::Waiting { since, until, by } => News::Look(if since.wait(*until).await {
+                ProbedBy::Hint
+            } else {
+                *by
+            }),
+        }
+    }
+
+    async fn claim(&self, watches: &[Watch], requests: &[Request]) -> Result<Claimed> {
+        let wanted = requests.iter().map(|request| {
+            let (kind, limit) = (watches[request.place].kind, request.slots.len());
+            let attempts = match kind {
+                TaskKind::Workflow => 0,
+                TaskKind::Activity => limit,
+            };
+            Wanted {
+                kind,
+                names: self.registry.names(kind),
+                limit: limit as u32,
+                attempts: (0..attempts).map(|_| self.core.ids.attempt()).collect(),
+            }
+        });
         let claim = Claim {
             namespace: self.namespace.clone(),
             queue: self.queue.clone(),
-            kind,
-            names: self.registry.names(kind),
+            wanted: wanted.collect(),
             builds: None,
             owner: self.core.owner(),
             ttl: self.lease,
-            limit: limit as u32,
-            attempts,
         };
         self.core.store.claim(&claim).await
     }
 
+    /// Begins what was claimed. Where there was nothing of a kind, its next look waits.
     fn begin(
         self: &Arc<Self>,
-        kind: TaskKind,
+        watches: &mut [Watch],
+        requests: Vec<Request>,
         claimed: Claimed,
-        slots: Vec<OwnedSemaphorePermit>,
         sent: Instant,
     ) {
-        for (task, slot) in claimed.tasks.into_iter().zip(slots) {
-            let shop = Arc::clone(self);
-            self.spawn(async move {
-                match kind {
-                    TaskKind::Workflow => {
-                        shop.turn(task, sent).await;
-                        drop(slot);
+        let (until, by) = self.next_look(&claimed);
+        let mut tasks = claimed.tasks;
+        for Request {
+            place,
+            slots,
+            since,
+        } in requests
+        {
+            let watch = &mut watches[place];
+            let (ours, others): (Vec<_>, Vec<_>) = tasks
+                .into_iter()
+                .partition(|claimed| claimed.task.kind == watch.kind);
+            tasks = others;
+            if ours.is_empty() {
+                watch.state = State::Waiting { since, until, by };
+            }
+            for (task, slot) in ours.into_iter().zip(slots) {
+                let shop = Arc::clone(self);
+                self.spawn(async move {
+                    match task.task.kind {
+                        TaskKind::Workflow => {
+                            shop.turn(task, sent).await;
+                            drop(slot);
+                        }
+                        TaskKind::Activity => shop.attempt(task, sent, slot).await,
                     }
-                    TaskKind::Activity => shop.attempt(task, sent, slot).await,
-                }
-            });
+                });
+            }
+        }
+    }
+
+    /// Until when to wait for a hint after a look that found nothing, and why.
+    fn next_look(&self, claimed: &Claimed) -> (Instant, ProbedBy) {
+        let (now, probe) = (Instant::now(), self.core.wake.probe());
+        let due = claimed.next_due.map(|due| due.since(claimed.now));
+        match due.filter(|due| *due < probe) {
+            Some(due) => (now + due.max(Duration::from_millis(1)), ProbedBy::Due),
+            None => (now + probe, ProbedBy::Time),
         }
     }
 }

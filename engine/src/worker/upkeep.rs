@@ -45,8 +45,13 @@ impl Shop {
 
     async fn keep_up(self: &Arc<Self>) -> Result<()> {
         // A portion that is not full was the last one.
-        while self.take_back().await? {
-            tokio::time::sleep(PAUSE).await;
+        loop {
+            match self.take_back().await? {
+                // Another process does all of it.
+                None => return Ok(()),
+                Some(false) => break,
+                Some(true) => tokio::time::sleep(PAUSE).await,
+            }
         }
         while self.end_all_overdue().await? {
             tokio::time::sleep(PAUSE).await;
@@ -60,10 +65,11 @@ impl Shop {
         self.core.elect(Role::Recovery, term).await
     }
 
-    /// Takes back a portion of what nobody works on. Whether there may be more.
-    async fn take_back(&self) -> Result<bool> {
+    /// Takes back a portion of what nobody works on. Whether there may be more; `None` without a
+    /// term.
+    async fn take_back(&self) -> Result<Option<bool>> {
         let Some(term) = self.lead().await? else {
-            return Ok(false);
+            return Ok(None);
         };
         // After an outage every heartbeat looks old, but only for as long as it takes to beat again.
         if term.now.since(term.acquired_at) >= self.core.recovery.ttl {
@@ -91,7 +97,7 @@ impl Shop {
             }
             .emit();
         }
-        Ok(taken >= u64::from(LIMIT))
+        Ok(Some(taken >= u64::from(LIMIT)))
     }
 
     /// Ends a portion of the activities whose time is over. Whether there may be more.

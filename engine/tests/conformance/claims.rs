@@ -7,8 +7,8 @@ use coord_engine::model::{
     BuildId, Due, Payload, Priority, TaskKind, Timeouts, Timestamp, TypeName,
 };
 use coord_engine::store::{
-    Claim, ClaimedTask, Held, Holder, Outcome, PutBack, PutBackHow, Renewal, RenewalItem, Settle,
-    Start, Write,
+    Claim, Claimed, ClaimedTask, Held, Holder, Outcome, PutBack, PutBackHow, Renewal, RenewalItem,
+    Settle, Start, Write,
 };
 
 use crate::stage::{LONG, Stage, held, owner, queue, record, settle};
@@ -99,6 +99,58 @@ pub(crate) async fn a_claim_takes_no_more_than_its_limit(stage: Stage) {
 
     assert_eq!(stage.claim(&claim).await.tasks.len(), 2);
     assert_eq!(stage.claim(&claim).await.tasks.len(), 1);
+}
+
+pub(crate) async fn a_claim_takes_of_each_kind_what_it_wants(stage: Stage) {
+    stage.start_with_activity("w", Timeouts::default()).await;
+    for number in 0..3 {
+        let start = Start {
+            queue: queue("w"),
+            ..stage.new_run(&format!("w{number}"))
+        };
+        stage.apply(start).await;
+    }
+    let later = Start {
+        queue: queue("w"),
+        due: Due::After(LONG),
+        ..stage.new_run("later")
+    };
+    stage.apply(later).await;
+    let claim = |kinds: &[(TaskKind, u32)]| Claim {
+        wanted: kinds
+            .iter()
+            .map(|(kind, limit)| stage.wanted_of(*kind, *limit))
+            .collect(),
+        ..stage.claim_of(TaskKind::Workflow, "w", 1)
+    };
+    let of = |claimed: &Claimed, kind: TaskKind| {
+        let tasks = claimed.tasks.iter();
+        tasks.filter(|it| it.task.kind == kind).count()
+    };
+
+    let both = [(TaskKind::Workflow, 2), (TaskKind::Activity, 5)];
+    let first = stage.claim(&claim(&both)).await;
+    let second = stage.claim(&claim(&both)).await;
+    let third = stage.claim(&claim(&both)).await;
+    let activities = stage.claim(&claim(&[(TaskKind::Activity, 5)])).await;
+
+    assert_eq!(of(&first, TaskKind::Workflow), 2);
+    assert_eq!(of(&first, TaskKind::Activity), 1);
+    let activity = first
+        .tasks
+        .iter()
+        .find(|it| it.task.kind == TaskKind::Activity);
+    let activity = activity.expect("an activity");
+    assert!(activity.task.attempt_id.is_some() && activity.scheduled.is_some());
+    // Of each kind that had none it is said when there will be one.
+    assert_eq!(first.next_due, None);
+    assert_eq!(of(&second, TaskKind::Workflow), 1);
+    assert_eq!(second.tasks.len(), 1);
+    assert_eq!(second.next_due, None);
+    assert!(third.tasks.is_empty());
+    let wait = third.next_due.expect("an instant").since(third.now);
+    assert!(wait > LONG / 2 && wait <= LONG, "{wait:?}");
+    assert_eq!(activities.next_due, None, "it is of the other kind");
 }
 
 pub(crate) async fn a_claim_takes_only_what_it_knows(stage: Stage) {

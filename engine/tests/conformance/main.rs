@@ -148,6 +148,7 @@ on_every_dialect! {
         claims_go_by_priority_and_age
         two_claims_never_share_a_task
         a_claim_takes_no_more_than_its_limit
+        a_claim_takes_of_each_kind_what_it_wants
         a_claim_takes_only_what_it_knows
         a_claim_passes_locked_rows_by
         an_empty_claim_says_when_to_come_again

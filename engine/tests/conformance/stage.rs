@@ -10,7 +10,7 @@ use coord_engine::model::{
 use coord_engine::store::{
     Claim, Claimed, ClaimedTask, Closing, CommandKind, Deliver, Description, Fence, Held, Holder,
     Load, LoadedRun, NewActivity, OnDuplicate, Outcome, Settle, Start, Store, Sweep, Target, Then,
-    Turn, Write,
+    Turn, Wanted, Write,
 };
 
 use crate::dialect::Database;
@@ -91,11 +91,17 @@ impl Stage {
         Claim {
             namespace: namespace(),
             queue: queue(of),
-            kind,
-            names: vec![TypeName::new(TYPE).expect("a name")],
+            wanted: vec![self.wanted_of(kind, limit)],
             builds: None,
             owner: owner("a"),
             ttl: LONG,
+        }
+    }
+
+    pub(crate) fn wanted_of(&self, kind: TaskKind, limit: u32) -> Wanted {
+        Wanted {
+            kind,
+            names: vec![TypeName::new(TYPE).expect("a name")],
             limit,
             attempts: (0..limit).map(|_| self.ids.attempt()).collect(),
         }

@@ -1,8 +1,9 @@
 //! The writes of which most work consists, as rows that one statement can judge and carry out.
 //!
-//! A start, an append and the end of a turn that concerns nobody else need nothing read before they
-//! are decided: their fence and the few facts that matter are compared where they are written. A
-//! batch of these is one round trip and one implicit transaction. Everything else, and a batch that
+//! A start, an append, the end of a turn that concerns nobody else and the end of an activity need
+//! nothing read before they are decided: their fence and the few facts that matter are compared
+//! where they are written. A batch of one sort of these is one round trip and one implicit
+//! transaction. Everything else, and a batch that
 //! turns out to concern others after all, is decided row by row, see [`decide`](super::decide).
 
 use std::collections::HashSet;
@@ -10,7 +11,9 @@ use std::collections::HashSet;
 use coord_core::Result;
 
 use super::super::rows::{RecordRow, failure_text, signed, span_us};
-use super::super::{Append, Fence, Held, Holder, Lease, NewActivity, Start, Then, Turn, Write};
+use super::super::{
+    Append, Fence, Held, Holder, Lease, NewActivity, Settle, Start, Then, Turn, Write,
+};
 use crate::model::{Closed, Record, micros};
 
 /// A batch of one sort.
@@ -21,6 +24,8 @@ pub(in super::super) enum Plain {
     Appends(Vec<FencedRow>, Vec<PlacedRow>),
     /// Turns, and events of turns that go on.
     Turns(Vec<FencedRow>, Vec<PlacedRow>, Vec<ActivityRow>),
+    /// Ends of activities, each with the message for its run.
+    Settles(Vec<SettleRow>),
 }
 
 /// A new run and its workflow task.
@@ -73,6 +78,15 @@ pub(in super::super) struct FencedRow {
     pub(in super::super) failure: Option<String>,
 }
 
+/// The end of an activity, with the message for its run, whose place is not known yet.
+pub(in super::super) struct SettleRow {
+    pub(in super::super) write: i32,
+    pub(in super::super) task_id: String,
+    pub(in super::super) epoch: i64,
+    pub(in super::super) lease_owner: String,
+    pub(in super::super) message: RecordRow,
+}
+
 /// An activity to schedule, of the write with this number.
 pub(in super::super) struct ActivityRow {
     pub(in super::super) write: i32,
@@ -100,7 +114,7 @@ impl Plain {
             return Ok(None);
         }
         let mut met = HashSet::new();
-        let (mut starts, mut fenced) = (Vec::new(), Vec::new());
+        let (mut starts, mut fenced, mut settles) = (Vec::new(), Vec::new(), Vec::new());
         let (mut records, mut activities) = (Vec::new(), Vec::new());
         for (number, write) in writes.iter().enumerate() {
             let number = i32::try_from(number).unwrap_or(i32::MAX);
@@ -129,18 +143,26 @@ impl Plain {
                     activities.extend(rows.map(|activity| ActivityRow::new(number, activity)));
                     met.insert(("", turn.run.as_str()))
                 }
+                Write::Settle(settle) if settle.attempt.is_none() => {
+                    let Some(row) = SettleRow::new(number, settle) else {
+                        return Ok(None);
+                    };
+                    settles.push(row);
+                    // Those of one run go together: their messages take places one after the other.
+                    met.insert(("", settle.held.task.as_str()))
+                }
                 _ => false,
             };
             if !is_alone {
                 return Ok(None);
             }
         }
-        Ok(match (starts.is_empty(), fenced.is_empty()) {
-            (false, true) => Some(Self::Starts(starts, records)),
-            (true, false) if fenced.iter().all(|row| row.follows == "append") => {
-                Some(Self::Appends(fenced, records))
-            }
-            (true, false) => Some(Self::Turns(fenced, records, activities)),
+        let all_append = fenced.iter().all(|row| row.follows == "append");
+        Ok(match (starts.len(), fenced.len(), settles.len()) {
+            (_, 0, 0) => Some(Self::Starts(starts, records)),
+            (0, _, 0) if all_append => Some(Self::Appends(fenced, records)),
+            (0, _, 0) => Some(Self::Turns(fenced, records, activities)),
+            (0, 0, _) => Some(Self::Settles(settles)),
             _ => None,
         })
     }
@@ -192,6 +214,22 @@ impl StartRow {
             lease_owner,
             lease_us,
         }
+    }
+}
+
+impl SettleRow {
+    /// `None` for one whose right is not a lease.
+    fn new(write: i32, settle: &Settle) -> Option<Self> {
+        let Holder::Owner(owner) = &settle.held.holder else {
+            return None;
+        };
+        Some(Self {
+            write,
+            task_id: settle.held.task.to_string(),
+            epoch: signed(settle.held.epoch),
+            lease_owner: owner.to_string(),
+            message: RecordRow::new(settle.run.as_str(), 0, &settle.record),
+        })
     }
 }
 

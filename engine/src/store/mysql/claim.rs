@@ -3,23 +3,24 @@
 use coord_core::Result;
 use sqlx::mysql::MySqlPool;
 
-use super::super::answers::{self, Place, RenewedRow, SweptRow};
+use super::super::answers::{self, Looked, Place, RenewedRow, SweptRow};
 use super::super::rows::{RecordRow, TaskRow, TipRow, signed, task_columns};
 use super::super::{BlockedReason, Claim, Claimed, Lease, Overdue, Renewal, Renewed, Sweep, Swept};
 use super::Mysql;
 use super::batch::{Transaction, json};
 use super::error::{at, at_commit};
 use super::sql::{self, event_columns, ids};
-use crate::model::{Priority, TaskStatus};
+use crate::model::{Priority, TaskKind, TaskStatus};
 
-/// The due tasks of one priority, in the order of the index.
+/// The due tasks of one kind and priority, in the order of the index.
 macro_rules! probe {
-    ($priority:literal) => {
+    ($kind:literal, $priority:literal) => {
         concat!(
             "(SELECT task_id, priority, available_at
               FROM workflow_tasks FORCE INDEX (workflow_tasks_claim)
-              WHERE status = 'ready' AND namespace = ? AND queue = ? AND task_type = ?
-                AND priority = ",
+              WHERE status = 'ready' AND namespace = ? AND queue = ? AND task_type = '",
+            $kind,
+            "' AND priority = ",
             $priority,
             " AND available_at <= ? AND JSON_CONTAINS(?, JSON_QUOTE(name))
                 AND (compatibility IS NULL OR ? IS NULL
@@ -29,68 +30,76 @@ macro_rules! probe {
     };
 }
 
-/// What a claim would take, without a lock.
-const CANDIDATES: &str = concat!(
-    "SELECT task_id FROM (",
-    probe!("0"),
-    " UNION ALL ",
-    probe!("1"),
-    " UNION ALL ",
-    probe!("2"),
-    " UNION ALL ",
-    probe!("3"),
-    " UNION ALL ",
-    probe!("4"),
-    " UNION ALL ",
-    probe!("5"),
-    " UNION ALL ",
-    probe!("6"),
-    " UNION ALL ",
-    probe!("7"),
-    " UNION ALL ",
-    probe!("8"),
-    " UNION ALL ",
-    probe!("9"),
-    ") probes ORDER BY priority, available_at, task_id LIMIT ?"
-);
-
-/// When the next task of one priority will be due.
+/// When the next task of one kind and priority will be due.
 macro_rules! next {
-    ($priority:literal) => {
+    ($kind:literal, $priority:literal) => {
         concat!(
             "(SELECT min(available_at) AS due
               FROM workflow_tasks FORCE INDEX (workflow_tasks_claim)
-              WHERE status = 'ready' AND namespace = ? AND queue = ? AND task_type = ?
-                AND priority = ",
+              WHERE status = 'ready' AND namespace = ? AND queue = ? AND task_type = '",
+            $kind,
+            "' AND priority = ",
             $priority,
             " AND available_at > ?)"
         )
     };
 }
 
-const NEXT_DUE: &str = concat!(
-    "SELECT min(due) FROM (",
-    next!("0"),
-    " UNION ALL ",
-    next!("1"),
-    " UNION ALL ",
-    next!("2"),
-    " UNION ALL ",
-    next!("3"),
-    " UNION ALL ",
-    next!("4"),
-    " UNION ALL ",
-    next!("5"),
-    " UNION ALL ",
-    next!("6"),
-    " UNION ALL ",
-    next!("7"),
-    " UNION ALL ",
-    next!("8"),
-    " UNION ALL ",
-    next!("9"),
-    ") probes"
-);
+/// One of the two for every priority.
+macro_rules! each {
+    ($probe:ident, $kind:literal) => {
+        concat!(
+            $probe!($kind, "0"),
+            " UNION ALL ",
+            $probe!($kind, "1"),
+            " UNION ALL ",
+            $probe!($kind, "2"),
+            " UNION ALL ",
+            $probe!($kind, "3"),
+            " UNION ALL ",
+            $probe!($kind, "4"),
+            " UNION ALL ",
+            $probe!($kind, "5"),
+            " UNION ALL ",
+            $probe!($kind, "6"),
+            " UNION ALL ",
+            $probe!($kind, "7"),
+            " UNION ALL ",
+            $probe!($kind, "8"),
+            " UNION ALL ",
+            $probe!($kind, "9")
+        )
+    };
+}
+
+/// What a claim would take of one kind, and, without an id, when the next will be due.
+macro_rules! look {
+    ($kind:literal) => {
+        concat!(
+            "(SELECT '",
+            $kind,
+            "' AS kind, task_id, available_at AS due FROM (",
+            each!(probe, $kind),
+            ") probes ORDER BY priority, available_at, task_id LIMIT ?)
+             UNION ALL (SELECT '",
+            $kind,
+            "', NULL, min(due) FROM (",
+            each!(next, $kind),
+            ") nexts)"
+        )
+    };
+}
+
+/// All that a claim wants to know, without a lock.
+const LOOK: &str = concat!(look!("workflow"), " UNION ALL ", look!("activity"));
+
+/// A line of the answer.
+#[derive(Debug, sqlx::FromRow)]
+struct LookRow {
+    kind: String,
+    task_id: Option<String>,
+    due: Option<i64>,
+}
 
 /// Locks candidates that are still due, in their order, and passes by those that somebody has.
 const LOCK_DUE: &str = concat!(
@@ -156,82 +165,97 @@ const WIDER: [u32; 3] = [1, 4, 16];
 const CLAIMING: &str = "claiming tasks";
 
 pub(super) async fn claim(pool: &MySqlPool, claim: &Claim) -> Result<Claimed> {
+    let mut looked = Looked::default();
     for factor in WIDER {
         let now = sqlx::query_scalar(sql::CLOCK).fetch_one(pool).await;
         let now: i64 = now.map_err(at(CLAIMING))?;
-        let candidates = candidates(pool, claim, (now, factor)).await?;
-        if candidates.is_empty() {
-            return nothing(pool, claim, now).await;
+        let found = look(pool, claim, (now, factor)).await?;
+        looked = Looked {
+            now,
+            next_due: next_due(claim, &found, &[]),
+        };
+        if found.iter().all(|row| row.task_id.is_none()) {
+            break;
         }
-        let (now, tasks, events) = take(pool, claim, (now, candidates)).await?;
+        let (now, tasks, events) = take(pool, claim, (now, &found)).await?;
         if !tasks.is_empty() {
-            return answers::claimed(now, tasks, events);
+            let looked = Looked {
+                now,
+                next_due: next_due(claim, &found, &tasks),
+            };
+            return answers::claimed(looked, tasks, events);
         }
     }
-    let now = sqlx::query_scalar(sql::CLOCK).fetch_one(pool).await;
-    nothing(pool, claim, now.map_err(at(CLAIMING))?).await
+    answers::claimed(looked, Vec::new(), Vec::new())
 }
 
-async fn candidates(
-    pool: &MySqlPool,
-    claim: &Claim,
-    (now, factor): (i64, u32),
-) -> Result<Vec<String>> {
-    let names = json(&claim.names)?;
+async fn look(pool: &MySqlPool, claim: &Claim, (now, factor): (i64, u32)) -> Result<Vec<LookRow>> {
     let builds = claim.builds.as_ref().map(json).transpose()?;
-    let limit = u64::from(claim.limit) * u64::from(factor);
-    let mut query = sqlx::query_scalar(CANDIDATES);
-    for _ in 0..Priority::COUNT {
-        query = query
-            .bind(claim.namespace.as_str())
-            .bind(claim.queue.as_str())
-            .bind(claim.kind.as_str())
-            .bind(now)
-            .bind(&names)
-            .bind(&builds)
-            .bind(&builds)
-            .bind(limit);
+    let mut query = sqlx::query_as(LOOK);
+    for kind in [TaskKind::Workflow, TaskKind::Activity] {
+        let wanted = claim.wanted_of(kind);
+        // What is not wanted is of no tenant.
+        let namespace = wanted.map(|_| claim.namespace.as_str());
+        let names = json(wanted.map_or(&[][..], |wanted| &wanted.names))?;
+        let limit = u64::from(wanted.map_or(0, |wanted| wanted.limit)) * u64::from(factor);
+        for _ in 0..Priority::COUNT {
+            query = query
+                .bind(namespace)
+                .bind(claim.queue.as_str())
+                .bind(now)
+                .bind(names.clone())
+                .bind(builds.clone())
+                .bind(builds.clone())
+                .bind(limit);
+        }
+        query = query.bind(limit);
+        for _ in 0..Priority::COUNT {
+            query = query.bind(namespace).bind(claim.queue.as_str()).bind(now);
+        }
     }
-    let found = query.bind(limit).fetch_all(pool).await;
+    let found = query.fetch_all(pool).await;
     found.map_err(at("looking for tasks"))
 }
 
-async fn nothing(pool: &MySqlPool, claim: &Claim, now: i64) -> Result<Claimed> {
-    let mut query = sqlx::query_scalar(NEXT_DUE);
-    for _ in 0..Priority::COUNT {
-        query = query
-            .bind(claim.namespace.as_str())
-            .bind(claim.queue.as_str())
-            .bind(claim.kind.as_str())
-            .bind(now);
-    }
-    let next: Option<i64> = query
-        .fetch_one(pool)
-        .await
-        .map_err(at("looking for tasks"))?;
-    Ok(answers::nothing_claimed(now, next))
+/// When the next task will be due of the wanted kinds of which `tasks` have none.
+fn next_due(claim: &Claim, found: &[LookRow], tasks: &[TaskRow]) -> Option<i64> {
+    let missed = claim.wanted.iter().map(|wanted| wanted.kind.as_str());
+    let missed = missed.filter(|kind| tasks.iter().all(|task| task.task_type != *kind));
+    let next = missed.filter_map(|kind| {
+        let of_kind = |row: &&LookRow| row.task_id.is_none() && row.kind == kind;
+        found.iter().find(of_kind)?.due
+    });
+    next.min()
 }
 
 /// Leases those of the candidates that nobody else has.
 async fn take(
     pool: &MySqlPool,
     claim: &Claim,
-    (seen, candidates): (i64, Vec<String>),
+    (seen, found): (i64, &[LookRow]),
 ) -> Result<(i64, Vec<TaskRow>, Vec<RecordRow>)> {
     let mut transaction = Transaction::begin(pool, CLAIMING).await?;
-    let mut tasks: Vec<TaskRow> = sqlx::query_as(LOCK_DUE)
-        .bind(json(&candidates)?)
-        .bind(seen)
-        .bind(u64::from(claim.limit))
-        .fetch_all(&mut *transaction.0)
-        .await
-        .map_err(at(CLAIMING))?;
+    let mut tasks: Vec<TaskRow> = Vec::new();
+    for wanted in &claim.wanted {
+        let of_kind = found.iter().filter(|row| row.kind == wanted.kind.as_str());
+        let candidates: Vec<_> = of_kind.filter_map(|row| row.task_id.as_ref()).collect();
+        if candidates.is_empty() {
+            continue;
+        }
+        let due = sqlx::query_as(LOCK_DUE)
+            .bind(json(&candidates)?)
+            .bind(seen)
+            .bind(u64::from(wanted.limit))
+            .fetch_all(&mut *transaction.0);
+        tasks.extend(due.await.map_err(at(CLAIMING))?);
+    }
     let now = transaction.now().await?;
     let lease = Lease {
         owner: claim.owner.clone(),
         ttl: claim.ttl,
     };
-    let mut attempts = claim.attempts.iter();
+    let activities = claim.wanted_of(TaskKind::Activity);
+    let mut attempts = activities.into_iter().flat_map(|wanted| &wanted.attempts);
     for task in &mut tasks {
         task.lease(&lease, now);
         if task.is_activity() {

@@ -2,7 +2,8 @@
 
 use coord_core::Result;
 use sqlx::Transaction;
-use sqlx::mysql::{MySql, MySqlPool};
+use sqlx::mysql::{MySql, MySqlArguments, MySqlPool};
+use sqlx::query::QueryAs;
 
 use super::super::begin::begin;
 use super::super::rows::{
@@ -13,6 +14,7 @@ use super::super::{answers, listing};
 use super::batch::json;
 use super::error::at;
 use super::sql::{CLOCK, event_columns, ids};
+use crate::model::Run;
 
 const LOAD_RUNS: &str = concat!(
     "SELECT STRAIGHT_JOIN ",
@@ -96,21 +98,28 @@ pub(super) async fn load(pool: &MySqlPool, wanted: &[Load]) -> Result<Loaded> {
     answers::loaded(now, wanted, runs, events, inbox)
 }
 
+fn row(of: &Target) -> QueryAs<'_, MySql, RunRow, MySqlArguments> {
+    match of {
+        Target::Run(run) => sqlx::query_as(RUN).bind(run.as_str()),
+        Target::Current(namespace, workflow) => sqlx::query_as(CURRENT)
+            .bind(namespace.as_str())
+            .bind(workflow.as_str()),
+    }
+}
+
+pub(super) async fn find(pool: &MySqlPool, of: &Target) -> Result<Option<Run>> {
+    let run = row(of).fetch_optional(pool).await;
+    let run = run.map_err(at("looking for a run"))?;
+    run.map(RunRow::run).transpose()
+}
+
 pub(super) async fn describe(pool: &MySqlPool, of: &Target) -> Result<Option<Description>> {
     const WHAT: &str = "describing a run";
     let mut transaction = snapshot(pool, WHAT).await?;
     let now = sqlx::query_scalar(CLOCK).fetch_one(&mut *transaction);
     let now = now.await.map_err(at(WHAT))?;
-    let run = match of {
-        Target::Run(run) => sqlx::query_as(RUN).bind(run.as_str()),
-        Target::Current(namespace, workflow) => sqlx::query_as(CURRENT)
-            .bind(namespace.as_str())
-            .bind(workflow.as_str()),
-    };
-    let run: Option<RunRow> = run
-        .fetch_optional(&mut *transaction)
-        .await
-        .map_err(at(WHAT))?;
+    let run = row(of).fetch_optional(&mut *transaction).await;
+    let run = run.map_err(at(WHAT))?;
     let Some(run) = run else { return Ok(None) };
     let id = &run.run_id;
     let tasks = sqlx::query_as(TASKS).bind(id).bind(id).bind(id);

@@ -337,3 +337,6 @@ pub(super) const PUT_MEMOS: &str = "
             `run_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.run_id',
             `memo` LONGTEXT CHARACTER SET utf8mb4 PATH '$.memo')) w
     ON DUPLICATE KEY UPDATE memo = VALUES(memo)";
+
+#[cfg(test)]
+mod tests;

@@ -1,60 +1,92 @@
 //! Leases.
 
 use coord_core::{Error, Result};
-use sqlx::postgres::PgConnection;
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{FromRow, Row};
 
-use super::super::answers::{self, Place, RenewedRow, SweptRow};
+use super::super::answers::{self, Looked, Place, RenewedRow, SweptRow};
 use super::super::rows::{RecordRow, TaskRow, signed, task_columns};
-use super::super::{Claim, Claimed, Overdue, Renewal, Renewed, Sweep, Swept};
+use super::super::{Claim, Claimed, Overdue, Renewal, Renewed, Sweep, Swept, Wanted};
 use super::error::{at, at_commit};
 use super::single::Single;
-use super::sql::{self, clock, event_columns};
+use super::sql::{self, clock, event_columns, never};
 use super::{Postgres, READ, Statements, Transaction, WRITE};
+use crate::model::TaskKind;
 
-/// Takes the due tasks of each priority in the order of the index, and locks no more than it takes:
-/// a priority is probed only while the ones before it left something to take.
-const CLAIM: &str = concat!(
-    "WITH clock AS MATERIALIZED (SELECT ",
-    clock!(),
-    " AS now),
-     due AS MATERIALIZED (
+/// The due tasks of one kind in the order of the index. No more are locked than are taken: a
+/// priority is probed only while the ones before it left something to take.
+macro_rules! due {
+    ($kind:literal, $names:literal, $most:literal) => {
+        concat!(
+            "AS MATERIALIZED (
         SELECT probe.task_id
         FROM generate_series(0, 9) AS p (priority)
         CROSS JOIN LATERAL (
             SELECT t.task_id FROM workflow_tasks t
-            WHERE t.status = 'ready' AND t.namespace = $1 AND t.queue = $2 AND t.task_type = $3
-              AND t.priority = p.priority AND t.available_at <= (SELECT now FROM clock)
-              AND t.name = ANY ($4)
-              AND (t.compatibility IS NULL OR $5::text[] IS NULL OR t.compatibility = ANY ($5))
-            ORDER BY t.available_at, t.task_id LIMIT $6 FOR UPDATE SKIP LOCKED) probe
-        LIMIT $6),
-     taken AS MATERIALIZED (SELECT array_agg(task_id) AS ids FROM due)
-     UPDATE workflow_tasks w SET status = 'leased', lease_owner = $7,
-        lease_epoch = lease_epoch + 1, attempt_count = attempt_count + 1, leased_at = clock.now,
-        lease_expires_at = least(clock.now + $8, 4611686018427387904), started_at = clock.now,
-        heartbeat_at = clock.now,
-        attempt_id = ($9::text[])[array_position((SELECT ids FROM taken), w.task_id)],
-        deadline_at = least(schedule_to_close_at, clock.now + start_to_close_us,
-            clock.now + heartbeat_us)
-     FROM clock WHERE w.task_id = ANY ((SELECT ids FROM taken)::text[])
-     RETURNING w.task_id, task_type, namespace, queue, priority, status, available_at, workflow_id,
-        run_id, step_seq, name, compatibility, attempt_count, recover_count, lease_owner,
-        lease_epoch, leased_at, lease_expires_at, blocked_reason, last_error, created_at,
-        scheduled_seq, attempt_id, started_at, heartbeat_at, heartbeat_codec, heartbeat_payload,
-        schedule_to_start_at, schedule_to_close_at, start_to_close_us, heartbeat_us, deadline_at"
-);
+            WHERE t.status = 'ready' AND t.namespace = $1 AND t.queue = $2
+              AND t.task_type = '",
+            $kind,
+            "' AND t.priority = p.priority AND t.available_at <= (SELECT now FROM clock)
+              AND t.name = ANY (",
+            $names,
+            ")
+              AND (t.compatibility IS NULL OR $3::text[] IS NULL OR t.compatibility = ANY ($3))
+            ORDER BY t.available_at, t.task_id LIMIT ",
+            $most,
+            " FOR UPDATE SKIP LOCKED) probe
+        LIMIT ",
+            $most,
+            ")"
+        )
+    };
+}
 
-const NEXT_DUE: &str = concat!(
+/// Takes due tasks of both kinds, and looks when the next one will be due of a kind that has none.
+const CLAIM: &str = concat!(
     "WITH clock AS MATERIALIZED (SELECT ",
     clock!(),
-    " AS now)
-     SELECT (SELECT now FROM clock), min(probe.due)
-     FROM generate_series(0, 9) AS p (priority)
-     CROSS JOIN LATERAL (
-        SELECT t.available_at AS due FROM workflow_tasks t
-        WHERE t.status = 'ready' AND t.namespace = $1 AND t.queue = $2 AND t.task_type = $3
-          AND t.priority = p.priority AND t.available_at > (SELECT now FROM clock)
-        ORDER BY t.available_at LIMIT 1) probe"
+    " AS now),
+     turns ",
+    due!("workflow", "$4", "$5"),
+    ",
+     activities ",
+    due!("activity", "$6", "$7"),
+    ",
+     attempts AS MATERIALIZED (SELECT array_agg(task_id) AS ids FROM activities),
+     taken AS MATERIALIZED (
+        SELECT (SELECT array_agg(task_id) FROM turns) || (SELECT ids FROM attempts) AS ids),
+     claimed AS (
+        UPDATE workflow_tasks w SET status = 'leased', lease_owner = $8,
+            lease_epoch = lease_epoch + 1, attempt_count = attempt_count + 1,
+            leased_at = clock.now, lease_expires_at = least(clock.now + $9, ",
+    never!(),
+    "),
+            started_at = clock.now, heartbeat_at = clock.now,
+            attempt_id = ($10::text[])[array_position((SELECT ids FROM attempts), w.task_id)],
+            deadline_at = least(schedule_to_close_at, clock.now + start_to_close_us,
+                clock.now + heartbeat_us)
+        FROM clock WHERE w.task_id = ANY ((SELECT ids FROM taken)::text[])
+        RETURNING w.task_id, task_type, namespace, queue, priority, status, available_at,
+            workflow_id, run_id, step_seq, name, compatibility, attempt_count, recover_count,
+            lease_owner, lease_epoch, leased_at, lease_expires_at, blocked_reason, last_error,
+            created_at, scheduled_seq, attempt_id, started_at, heartbeat_at, heartbeat_codec,
+            heartbeat_payload, schedule_to_start_at, schedule_to_close_at, start_to_close_us,
+            heartbeat_us, deadline_at),
+     missed AS MATERIALIZED (
+        SELECT 'workflow' AS kind WHERE $5 > 0 AND NOT EXISTS (SELECT FROM turns)
+        UNION ALL
+        SELECT 'activity' WHERE $7 > 0 AND NOT EXISTS (SELECT FROM activities)),
+     next AS MATERIALIZED (
+        SELECT min(probe.due) AS due
+        FROM missed CROSS JOIN generate_series(0, 9) AS p (priority)
+        CROSS JOIN LATERAL (
+            SELECT t.available_at AS due FROM workflow_tasks t
+            WHERE t.status = 'ready' AND t.namespace = $1 AND t.queue = $2
+              AND t.task_type = missed.kind AND t.priority = p.priority
+              AND t.available_at > (SELECT now FROM clock)
+            ORDER BY t.available_at LIMIT 1) probe)
+     SELECT clock.now, next.due, claimed.*
+     FROM clock CROSS JOIN next LEFT JOIN claimed ON true"
 );
 
 const SCHEDULED: &str = concat!(
@@ -119,61 +151,52 @@ const SWEEP: &str = concat!(
 
 pub(super) async fn claim(store: &Postgres, claim: &Claim) -> Result<Claimed> {
     const WHAT: &str = "claiming tasks";
-    let attempts: Vec<_> = match claim.kind {
-        crate::model::TaskKind::Activity => texts(&claim.attempts),
-        crate::model::TaskKind::Workflow => Vec::new(),
-    };
-    let builds = claim.builds.as_ref();
+    let of = |kind| claim.wanted_of(kind);
+    let names = |wanted: Option<&Wanted>| wanted.map_or(Vec::new(), |it| texts(&it.names));
+    let most = |wanted: Option<&Wanted>| wanted.map_or(0, |it| i64::from(it.limit));
+    let (turns, activities) = (of(TaskKind::Workflow), of(TaskKind::Activity));
     let mut connection = Single::begin(store, WHAT).await?;
-    let tasks: Vec<TaskRow> = store
+    let rows = store
         .statements
-        .rows(CLAIM)
+        .done(CLAIM)
         .bind(claim.namespace.as_str())
         .bind(claim.queue.as_str())
-        .bind(claim.kind.as_str())
-        .bind(texts(&claim.names))
-        .bind(builds.map(|builds| texts(builds)))
-        .bind(i64::from(claim.limit))
+        .bind(claim.builds.as_ref().map(|builds| texts(builds)))
+        .bind(names(turns))
+        .bind(most(turns))
+        .bind(names(activities))
+        .bind(most(activities))
         .bind(claim.owner.as_str())
         .bind(answers::span(claim.ttl))
-        .bind(attempts)
+        .bind(activities.map_or(Vec::new(), |it| texts(&it.attempts)))
         .fetch_all(&mut *connection)
         .await
         .map_err(at_commit(WHAT))?;
-    let claimed = match tasks.first().and_then(|task| task.leased_at) {
-        Some(now) => {
-            // Events do not change, so they are read after the claim, which is a transaction of
-            // its own.
-            let places = answers::scheduled(&tasks);
-            let events = scheduled(store.statements, &mut connection, &places);
-            let unread = |error: Error| Error::timeout(WHAT).with_source(error);
-            answers::claimed(now, tasks, events.await.map_err(unread)?)
-        }
-        None => nothing(store.statements, &mut connection, claim).await,
-    };
+    let (looked, tasks) = looked(&rows).map_err(at(WHAT))?;
+    // Events do not change, so they are read after the claim, which is a transaction of its own.
+    let places = answers::scheduled(&tasks);
+    let events = scheduled(store.statements, &mut connection, &places);
+    let unread = |error: Error| Error::timeout(WHAT).with_source(error);
+    let claimed = answers::claimed(looked, tasks, events.await.map_err(unread)?);
     connection.end(store, WHAT).await?;
     claimed
+}
+
+fn looked(rows: &[PgRow]) -> Result<(Looked, Vec<TaskRow>), sqlx::Error> {
+    let (mut looked, mut tasks) = (Looked::default(), Vec::with_capacity(rows.len()));
+    for row in rows {
+        looked.now = row.try_get("now")?;
+        looked.next_due = row.try_get("due")?;
+        if row.try_get::<Option<&str>, _>("task_id")?.is_some() {
+            tasks.push(TaskRow::from_row(row)?);
+        }
+    }
+    Ok((looked, tasks))
 }
 
 /// Ids as an array.
 fn texts<T: ToString>(ids: &[T]) -> Vec<String> {
     ids.iter().map(ToString::to_string).collect()
-}
-
-async fn nothing(
-    statements: Statements,
-    connection: &mut PgConnection,
-    claim: &Claim,
-) -> Result<Claimed> {
-    let (now, next): (i64, Option<i64>) = statements
-        .rows(NEXT_DUE)
-        .bind(claim.namespace.as_str())
-        .bind(claim.queue.as_str())
-        .bind(claim.kind.as_str())
-        .fetch_one(connection)
-        .await
-        .map_err(at("looking for tasks"))?;
-    Ok(answers::nothing_claimed(now, next))
 }
 
 pub(super) async fn now(transaction: &mut Transaction<'_>) -> Result<i64> {

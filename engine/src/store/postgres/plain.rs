@@ -5,268 +5,20 @@
 //! without a lock it sees as of the beginning of the statement; so that this is enough, each such
 //! fact is one that only the holder of the locked row, or nobody, can change to the worse.
 
+mod statements;
+
 use coord_core::{Error, Result};
 use sqlx::postgres::PgArguments;
 use sqlx::query::QueryAs;
 
 use super::super::answers::{ReadyTask, gathered};
-use super::super::batch::plain::{ActivityRow, FencedRow, PlacedRow, Plain, StartRow};
+use super::super::batch::plain::{ActivityRow, FencedRow, PlacedRow, Plain, SettleRow, StartRow};
 use super::super::{Applied, Outcome, Ready, Write};
 use super::error::at_commit;
 use super::single::Single;
-use super::sql::{clock, never};
 use super::{Postgres, batch::WHAT};
 use crate::model::{RunId, TaskKind, Timestamp};
-
-/// The events that go with the writes of `$of`, from the arrays that begin at a parameter.
-macro_rules! add_history {
-    ($of:literal, $arrays:literal) => {
-        concat!(
-            "history AS (
-                INSERT INTO workflow_history
-                    (run_id, seq, type, step_seq, at, details, codec, payload)
-                SELECT h.run_id, h.seq, h.type, h.step_seq, h.at, h.details, h.codec, h.payload
-                FROM ",
-            $of,
-            " good JOIN unnest(",
-            $arrays,
-            ") AS h (write, run_id, seq, type, step_seq, at, details, codec, payload)
-                ON h.write = good.write
-                ON CONFLICT DO NOTHING)"
-        )
-    };
-}
-
-/// New runs, if none of their instances is there. One that appears in between is a duplicate key,
-/// and the next try finds it.
-pub(super) const STARTS: &str = concat!(
-    "WITH w AS MATERIALIZED (
-        SELECT * FROM unnest($1::int4[], $2::text[], $3::text[], $4::text[], $5::int4[],
-            $6::text[], $7::text[], $8::int2[], $9::text[], $10::int8[], $11::int8[], $12::text[],
-            $13::int8[])
-        AS w (write, namespace, workflow_id, run_id, run_number, workflow_type, queue, priority,
-            compatibility, history_length, due, lease_owner, lease_us)),
-     named AS (
-        INSERT INTO workflow_instances (namespace, workflow_id, current_run_id, created_at)
-        SELECT namespace, workflow_id, run_id, ",
-    clock!(),
-    "   FROM w WHERE NOT EXISTS (
-            SELECT 1 FROM w JOIN workflow_instances i
-                ON i.namespace = w.namespace AND i.workflow_id = w.workflow_id)
-        ORDER BY namespace, workflow_id
-        RETURNING 1),
-     clock AS MATERIALIZED (SELECT count(*) AS named, ",
-    clock!(),
-    " AS now FROM named),
-     good AS MATERIALIZED (SELECT w.*, now FROM clock JOIN w ON named > 0),
-     runs AS (
-        INSERT INTO workflow_runs (run_id, namespace, workflow_id, run_number, workflow_type,
-            queue, priority, compatibility, status, history_length, started_at, updated_at)
-        SELECT run_id, namespace, workflow_id, run_number, workflow_type, queue, priority,
-            compatibility, 'pending', history_length, now, now FROM good),
-     tasks AS (
-        INSERT INTO workflow_tasks (task_id, task_type, namespace, queue, priority, status,
-            available_at, workflow_id, run_id, step_seq, name, compatibility, attempt_count,
-            lease_owner, lease_epoch, leased_at, lease_expires_at, created_at, started_at,
-            heartbeat_at)
-        SELECT run_id || ':0', 'workflow', namespace, queue, priority,
-            CASE WHEN is_leased THEN 'leased' ELSE 'ready' END,
-            CASE WHEN due > 0 THEN due ELSE now - due END, workflow_id, run_id, 0, workflow_type,
-            compatibility, is_leased::int, lease_owner, is_leased::int,
-            CASE WHEN is_leased THEN now END,
-            CASE WHEN is_leased THEN least(now + lease_us, ",
-    never!(),
-    ") END, now, CASE WHEN is_leased THEN now END, CASE WHEN is_leased THEN now END
-        FROM (SELECT *, lease_owner IS NOT NULL AS is_leased FROM good) g),
-     ",
-    add_history!(
-        "good",
-        "$14::int4[], $15::text[], $16::int8[], $17::text[], $18::int8[], $19::int8[],
-            $20::text[], $21::text[], $22::bytea[]"
-    ),
-    "SELECT now, write, 'started' AS word, 0::int8 AS inbox_seq, 0::int8 AS epoch, namespace, queue,
-        CASE WHEN lease_owner IS NULL THEN CASE WHEN due > 0 THEN due ELSE now - due END END
-            AS due_at
-     FROM good"
-);
-
-/// Events of turns that go on, under the locks of their tasks.
-pub(super) const APPENDS: &str = concat!(
-    "WITH w AS MATERIALIZED (
-        SELECT * FROM unnest($1::int4[], $2::text[], $3::int8[], $4::text[], $5::text[])
-            AS w (write, task_id, epoch, lease_owner, run_id)),
-     tasks AS MATERIALIZED (
-        SELECT task_id, run_id, status, lease_owner, lease_epoch, lease_expires_at
-        FROM workflow_tasks WHERE task_id = ANY ($2) ORDER BY task_id FOR UPDATE),
-     clock AS MATERIALIZED (SELECT count(*) AS locked, ",
-    clock!(),
-    " AS now FROM tasks),
-     good AS MATERIALIZED (
-        SELECT w.write, t.run_id FROM clock CROSS JOIN w JOIN tasks t ON t.task_id = w.task_id
-        WHERE t.status = 'leased' AND t.lease_owner = w.lease_owner AND t.lease_epoch = w.epoch
-            AND t.lease_expires_at > clock.now AND t.run_id = w.run_id),
-     ",
-    add_history!(
-        "good",
-        "$6::int4[], $7::text[], $8::int8[], $9::text[], $10::int8[], $11::int8[], $12::text[],
-            $13::text[], $14::bytea[]"
-    ),
-    "SELECT clock.now, w.write, CASE WHEN good.write IS NULL THEN 'lost' ELSE 'done' END AS word,
-        coalesce((SELECT r.inbox_seq FROM workflow_runs r WHERE r.run_id = good.run_id), 0)
-            AS inbox_seq, 0::int8 AS epoch, NULL AS namespace, NULL AS queue, NULL::int8 AS due_at
-     FROM clock CROSS JOIN w LEFT JOIN good ON good.write = w.write"
-);
-
-/// Turns, and events of turns that go on, under the locks of their runs and tasks.
-///
-/// A turn is not plain after all when it is of a run that has a parent or children to tell, or when
-/// tasks or messages are there that it does not know: then nothing is written.
-///
-/// Read without a lock: the children of a run, which only its own turns begin, or one of them as it
-/// goes on as another; and its other tasks, of which a new one comes with a turn, or with a message,
-/// which the locked run counts.
-pub(super) const TURNS: &str = concat!(
-    "WITH w AS MATERIALIZED (
-        SELECT * FROM unnest($1::int4[], $2::text[], $3::int8[], $4::text[], $5::text[],
-            $6::bool[], $7::text[], $8::int8[], $9::int8[], $10::int8[], $11::int8[], $12::text[],
-            $13::text[], $14::int8[], $15::text[], $16::text[], $17::text[], $18::bytea[],
-            $19::text[])
-        AS w (write, task_id, epoch, lease_owner, run_id, of_activity, follows, length_before,
-            length_after, drained, due, wait_reason, take_owner, take_us, status, closed_reason,
-            output_codec, output, failure)),
-     runs AS MATERIALIZED (
-        SELECT run_id, namespace, workflow_id, workflow_type, queue, priority, compatibility,
-            history_length, inbox_seq, inbox_drained, turn_epoch, parent_run_id
-        FROM workflow_runs WHERE run_id = ANY ($20) ORDER BY run_id FOR UPDATE),
-     tasks AS MATERIALIZED (
-        SELECT task_id, run_id, status, lease_owner, lease_epoch, lease_expires_at
-        FROM workflow_tasks WHERE task_id = ANY ($2) AND (SELECT count(*) FROM runs) >= 0
-        ORDER BY task_id FOR UPDATE),
-     clock AS MATERIALIZED (SELECT count(*) AS locked, ",
-    clock!(),
-    " AS now FROM tasks),
-     judged AS MATERIALIZED (
-        SELECT w.write, clock.now, r.inbox_seq, r.turn_epoch, t.lease_epoch, CASE
-            WHEN (t.status = 'leased' AND t.lease_owner = w.lease_owner
-                AND t.lease_epoch = w.epoch AND t.lease_expires_at > clock.now
-                AND t.run_id = w.run_id) IS NOT TRUE THEN 'lost'
-            WHEN w.follows = 'append' THEN 'done'
-            WHEN r.run_id IS NULL THEN 'other'
-            WHEN w.of_activity AND EXISTS (
-                SELECT 1 FROM workflow_tasks o WHERE o.task_id = w.run_id || ':0') THEN 'other'
-            WHEN w.of_activity AND (r.history_length <> w.length_before
-                OR r.inbox_seq <> w.drained) THEN 'stale'
-            WHEN w.follows = 'close' AND (r.parent_run_id IS NOT NULL OR r.inbox_seq > w.drained
-                OR EXISTS (SELECT 1 FROM workflow_runs c
-                    WHERE c.parent_run_id = w.run_id AND c.closed_at IS NULL)
-                OR EXISTS (SELECT 1 FROM workflow_tasks o
-                    WHERE o.task_id > w.run_id || ':' AND o.task_id < w.run_id || ';'
-                        AND o.task_id <> w.task_id)) THEN 'other'
-            WHEN w.follows = 'take' THEN 'taken'
-            ELSE 'done' END AS verdict
-        FROM clock CROSS JOIN w LEFT JOIN tasks t ON t.task_id = w.task_id
-        LEFT JOIN runs r ON r.run_id = w.run_id AND w.follows <> 'append'),
-     good AS MATERIALIZED (
-        SELECT w.*, j.now, j.lease_epoch, CASE
-            WHEN w.follows <> 'wait' THEN NULL
-            WHEN j.inbox_seq > w.drained THEN j.now
-            WHEN w.due > 0 THEN w.due
-            ELSE j.now - w.due END AS due_at
-        FROM judged j JOIN w ON w.write = j.write
-        WHERE j.verdict IN ('done', 'taken')
-            AND NOT EXISTS (SELECT 1 FROM judged o WHERE o.verdict = 'other')),
-     put_runs AS (
-        UPDATE workflow_runs r SET history_length = g.length_after, inbox_drained = g.drained,
-            updated_at = g.now,
-            status = CASE g.follows WHEN 'keep' THEN r.status WHEN 'close' THEN g.status
-                WHEN 'take' THEN 'running' ELSE
-                CASE WHEN g.due_at <= g.now THEN 'running' ELSE 'waiting' END END,
-            wait_reason = CASE WHEN g.follows IN ('keep', 'take') THEN r.wait_reason
-                ELSE g.wait_reason END,
-            turn_epoch = CASE WHEN g.follows = 'wait' AND NOT g.of_activity THEN g.lease_epoch + 1
-                ELSE r.turn_epoch END,
-            closed_reason = g.closed_reason,
-            closed_at = CASE g.follows WHEN 'close' THEN g.now END,
-            output_codec = g.output_codec, output = g.output, failure = g.failure
-        FROM good g WHERE r.run_id = g.run_id AND g.follows <> 'append'),
-     ",
-    add_history!(
-        "good",
-        "$21::int4[], $22::text[], $23::int8[], $24::text[], $25::int8[], $26::int8[],
-            $27::text[], $28::text[], $29::bytea[]"
-    ),
-    ", inbox AS (
-        DELETE FROM workflow_inbox i USING good g, runs r
-        WHERE r.run_id = g.run_id AND r.inbox_drained < g.drained
-            AND i.run_id = g.run_id AND i.inbox_seq <= g.drained),
-     new_tasks AS (
-        INSERT INTO workflow_tasks (task_id, task_type, namespace, queue, priority, status,
-            available_at, workflow_id, run_id, step_seq, name, compatibility, attempt_count,
-            lease_owner, lease_epoch, leased_at, lease_expires_at, created_at, scheduled_seq,
-            attempt_id, started_at, heartbeat_at, schedule_to_start_at, schedule_to_close_at,
-            start_to_close_us, heartbeat_us, deadline_at)
-        SELECT g.run_id || ':' || a.step_seq, 'activity', r.namespace, a.queue, a.priority,
-            CASE WHEN a.lease_owner IS NULL THEN 'ready' ELSE 'leased' END,
-            g.now, r.workflow_id, g.run_id, a.step_seq, a.name, r.compatibility,
-            (a.lease_owner IS NOT NULL)::int, a.lease_owner, (a.lease_owner IS NOT NULL)::int,
-            l.at, least(l.at + a.lease_us, ",
-    never!(),
-    "), g.now, a.scheduled_seq, a.attempt_id, l.at, l.at,
-            least(g.now + a.to_start, ",
-    never!(),
-    "), least(g.now + a.to_close, ",
-    never!(),
-    "), a.start_to_close_us, a.heartbeat_us,
-            least(g.now + a.to_close, ",
-    never!(),
-    ", CASE WHEN l.at IS NULL THEN g.now + a.to_start END, l.at + a.start_to_close_us,
-                l.at + a.heartbeat_us)
-        FROM good g JOIN runs r ON r.run_id = g.run_id
-        JOIN unnest($30::int4[], $31::int8[], $32::int8[], $33::text[], $34::text[], $35::int2[],
-            $36::int8[], $37::int8[], $38::int8[], $39::int8[], $40::text[], $41::int8[],
-            $42::text[])
-            AS a (write, step_seq, scheduled_seq, name, queue, priority, to_start, to_close,
-                start_to_close_us, heartbeat_us, lease_owner, lease_us, attempt_id)
-            ON a.write = g.write
-        CROSS JOIN LATERAL (SELECT CASE WHEN a.lease_owner IS NOT NULL THEN g.now END AS at) l
-        UNION ALL
-        SELECT g.run_id || ':0', 'workflow', r.namespace, r.queue, r.priority,
-            CASE g.follows WHEN 'take' THEN 'leased' ELSE 'ready' END,
-            coalesce(g.due_at, g.now), r.workflow_id, g.run_id, 0, r.workflow_type,
-            r.compatibility, (g.follows = 'take')::int, g.take_owner,
-            r.turn_epoch + (g.follows = 'take')::int, l.at, least(l.at + g.take_us, ",
-    never!(),
-    "), g.now, NULL, NULL, l.at, l.at, ",
-    never!(),
-    ", ",
-    never!(),
-    ", ",
-    never!(),
-    ", ",
-    never!(),
-    ", ",
-    never!(),
-    "
-        FROM good g JOIN runs r ON r.run_id = g.run_id
-        CROSS JOIN LATERAL (SELECT CASE g.follows WHEN 'take' THEN g.now END AS at) l
-        WHERE g.of_activity AND (g.follows = 'take' OR g.due_at IS NOT NULL)),
-     freed AS (
-        UPDATE workflow_tasks t SET status = 'ready', available_at = g.due_at, attempt_count = 0,
-            recover_count = 0, lease_owner = NULL, lease_epoch = g.lease_epoch + 1,
-            leased_at = NULL, lease_expires_at = NULL, last_error = NULL, created_at = g.now,
-            started_at = NULL, heartbeat_at = NULL
-        FROM good g
-        WHERE t.task_id = g.task_id AND NOT g.of_activity AND g.due_at IS NOT NULL),
-     gone AS (
-        DELETE FROM workflow_tasks t USING good g
-        WHERE t.task_id = g.task_id AND (g.of_activity OR g.follows = 'close'
-            OR g.follows = 'wait' AND g.due_at IS NULL))
-     SELECT j.now, j.write, j.verdict AS word, coalesce(j.inbox_seq,
-            (SELECT r.inbox_seq FROM workflow_runs r WHERE r.run_id = w.run_id), 0) AS inbox_seq,
-        coalesce(j.turn_epoch + 1, 0) AS epoch, r.namespace, r.queue, g.due_at
-     FROM judged j JOIN w ON w.write = j.write LEFT JOIN good g ON g.write = j.write
-     LEFT JOIN runs r ON r.run_id = g.run_id"
-);
+use statements::{APPENDS, SETTLES, STARTS, TURNS};
 
 /// What became of a write.
 #[derive(sqlx::FromRow)]
@@ -310,6 +62,7 @@ pub(super) async fn apply(store: &Postgres, writes: &[Write]) -> Result<Option<A
             let query = of_turns(store.statements.rows(TURNS), fenced);
             of_activities(events(query, records), activities)
         }
+        Plain::Settles(settles) => of_settles(store.statements.rows(SETTLES), settles),
     };
     let mut connection = Single::begin(store, WHAT).await?;
     let verdicts = query.fetch_all(&mut *connection).await;
@@ -337,6 +90,19 @@ fn of_activities<'q>(query: Judging<'q>, rows: &'q [ActivityRow]) -> Judging<'q>
     bind!(query, rows;
         write step_seq scheduled_seq name queue priority schedule_to_start_us
         schedule_to_close_us start_to_close_us heartbeat_us lease_owner lease_us attempt_id)
+}
+
+fn of_settles<'q>(query: Judging<'q>, rows: &'q [SettleRow]) -> Judging<'q> {
+    let query = bind!(query, rows;
+        write task_id epoch lease_owner message.run_id message.kind message.step_seq message.at
+        message.details message.codec message.payload);
+    // Also the workflow tasks of their runs, which may have to be due sooner.
+    let turns = rows.iter().map(|row| format!("{}:0", row.message.run_id));
+    query.bind(
+        turns
+            .chain(rows.iter().map(|row| row.task_id.clone()))
+            .collect::<Vec<_>>(),
+    )
 }
 
 fn events<'q>(query: Judging<'q>, rows: &'q [PlacedRow]) -> Judging<'q> {
@@ -411,6 +177,7 @@ fn done(write: &Write, inbox_seq: u64) -> Result<Outcome> {
         }),
         Write::Append(append) => Ok(done(&append.run)),
         Write::Turn(turn) => Ok(done(&turn.run)),
+        Write::Settle(settle) => Ok(done(&settle.run)),
         _ => Err(Error::corrupt("applying writes: one that is not plain")),
     }
 }

@@ -1,6 +1,8 @@
 //! What people and owners read, each call in one snapshot.
 
 use coord_core::Result;
+use sqlx::postgres::PgArguments;
+use sqlx::query::QueryAs;
 
 use super::super::rows::{
     AttemptRow, AttributeRow, MemoRow, RecordRow, RunRow, TaskRow, run_columns, task_columns,
@@ -11,7 +13,8 @@ use super::claim::now;
 use super::error::at;
 use super::single::Single;
 use super::sql::event_columns;
-use super::{Postgres, READ};
+use super::{Postgres, READ, Statements};
+use crate::model::Run;
 
 const LOAD_RUNS: &str = concat!(
     "SELECT ",
@@ -96,22 +99,31 @@ pub(super) async fn load(store: &Postgres, wanted: &[Load]) -> Result<Loaded> {
     answers::loaded(now, wanted, runs, events, inbox)
 }
 
+fn row(statements: Statements, of: &Target) -> QueryAs<'_, sqlx::Postgres, RunRow, PgArguments> {
+    match of {
+        Target::Run(run) => statements.rows(RUN).bind(run.as_str()),
+        Target::Current(namespace, workflow) => statements
+            .rows(CURRENT)
+            .bind(namespace.as_str())
+            .bind(workflow.as_str()),
+    }
+}
+
+pub(super) async fn find(store: &Postgres, of: &Target) -> Result<Option<Run>> {
+    const WHAT: &str = "looking for a run";
+    let mut connection = Single::begin(store, WHAT).await?;
+    let run = row(store.statements, of).fetch_optional(&mut *connection);
+    let run = run.await.map_err(at(WHAT))?;
+    connection.end(store, WHAT).await?;
+    run.map(RunRow::run).transpose()
+}
+
 pub(super) async fn describe(store: &Postgres, of: &Target) -> Result<Option<Description>> {
     const WHAT: &str = "describing a run";
     let mut transaction = store.begin(READ, WHAT).await?;
     let now = now(&mut transaction).await?;
-    let run = match of {
-        Target::Run(run) => store.statements.rows(RUN).bind(run.as_str()),
-        Target::Current(namespace, workflow) => store
-            .statements
-            .rows(CURRENT)
-            .bind(namespace.as_str())
-            .bind(workflow.as_str()),
-    };
-    let run: Option<RunRow> = run
-        .fetch_optional(&mut *transaction.inner)
-        .await
-        .map_err(at(WHAT))?;
+    let run = row(store.statements, of).fetch_optional(&mut *transaction.inner);
+    let run = run.await.map_err(at(WHAT))?;
     let Some(run) = run else { return Ok(None) };
     let tasks = store.statements.rows(TASKS).bind(&run.run_id);
     let tasks: Vec<TaskRow> = tasks

@@ -10,11 +10,12 @@ use super::sql::clock;
 use super::{Postgres, WRITE};
 use crate::model::{Namespace, micros};
 
+/// The clock is read once, so that the index is walked no further than to this instant.
 const DUE: &str = concat!(
     "SELECT namespace, workflow_id, run_id, history_length FROM workflow_runs
-     WHERE namespace = $1 AND closed_at IS NOT NULL AND closed_at <= ",
+     WHERE namespace = $1 AND closed_at IS NOT NULL AND closed_at <= (SELECT ",
     clock!(),
-    " - $2 ORDER BY closed_at, run_id LIMIT $3"
+    " - $2) ORDER BY closed_at, run_id LIMIT $3"
 );
 
 const LOCK_INSTANCES: &str = "

@@ -98,8 +98,10 @@ impl TaskRow {
         self.leased_at = Some(now);
         let until = Timestamp::from_micros(now).plus(lease.ttl);
         self.lease_expires_at = Some(until.as_micros());
-        self.started_at = Some(now);
-        self.heartbeat_at = Some(now);
+        if self.is_activity() {
+            self.started_at = Some(now);
+            self.heartbeat_at = Some(now);
+        }
         self.deadline_at = self.deadline();
     }
 

@@ -3,9 +3,9 @@
 use coord_core::Result;
 use sqlx::sqlite::{SqliteConnection, SqlitePool};
 
-use super::super::answers::{self, Place, RenewedRow, SweptRow};
+use super::super::answers::{self, Looked, Place, RenewedRow, SweptRow};
 use super::super::rows::{NEVER, RecordRow, TaskRow, signed, task_columns};
-use super::super::{Claim, Claimed, Overdue, Renewal, Renewed, Sweep, Swept};
+use super::super::{Claim, Claimed, Overdue, Renewal, Renewed, Sweep, Swept, Wanted};
 use super::Sqlite;
 use super::batch::json;
 use super::error::{at, at_commit};
@@ -64,10 +64,7 @@ macro_rules! probes {
 pub(super) const CANDIDATES: &str = probes!(clock!());
 
 const NEXT_DUE: &str = concat!(
-    "SELECT ",
-    clock!(),
-    ", min(due) FROM (",
-    "SELECT p.value, (SELECT min(available_at) FROM workflow_tasks INDEXED BY workflow_tasks_claim
+    "SELECT min(due) FROM (SELECT p.value, (SELECT min(available_at) FROM workflow_tasks INDEXED BY workflow_tasks_claim
         WHERE status = 'ready' AND namespace = ?1 AND queue = ?2 AND task_type = ?3
           AND priority = p.value AND available_at > ",
     clock!(),
@@ -151,9 +148,9 @@ struct Candidate {
 }
 
 /// Gives each task that is to be leased the id of its attempt.
-fn taken(claim: &Claim, candidates: Vec<Candidate>) -> Vec<Taken> {
-    let mut attempts = claim.attempts.iter();
-    let is_activity = claim.kind == TaskKind::Activity;
+fn taken(wanted: &Wanted, candidates: Vec<Candidate>) -> Vec<Taken> {
+    let mut attempts = wanted.attempts.iter();
+    let is_activity = wanted.kind == TaskKind::Activity;
     let taken = candidates.into_iter().map(|candidate| Taken {
         task_id: candidate.task_id,
         attempt_id: attempts
@@ -164,57 +161,91 @@ fn taken(claim: &Claim, candidates: Vec<Candidate>) -> Vec<Taken> {
     taken.collect()
 }
 
+/// What a claim found: what to lease, and when the next task will be due of a kind that has none.
+struct Found {
+    taken: Vec<Taken>,
+    next_due: Option<i64>,
+}
+
 pub(super) async fn claim(store: &Sqlite, claim: &Claim) -> Result<Claimed> {
     const WHAT: &str = "claiming tasks";
     // Most polls find nothing, and need not wait for the write lock to see that.
     let mut reader = store.reader.acquire().await.map_err(at(WHAT))?;
-    if candidates(&mut reader, claim).await?.is_empty() {
-        return nothing(&mut reader, claim).await;
+    let found = look(&mut reader, claim).await?;
+    if found.taken.is_empty() {
+        let looked = Looked {
+            now: now(&mut reader).await?,
+            next_due: found.next_due,
+        };
+        return answers::claimed(looked, Vec::new(), Vec::new());
     }
     drop(reader);
     let begun = super::begin(&store.writer).await;
     let mut transaction = begun.map_err(at(WHAT))?;
-    let candidates = candidates(&mut transaction, claim).await?;
+    let found = look(&mut transaction, claim).await?;
     let now: i64 = now(&mut transaction).await?;
     let tasks: Vec<TaskRow> = sqlx::query_as(CLAIM)
-        .bind(json(&taken(claim, candidates))?)
+        .bind(json(&found.taken)?)
         .bind(claim.owner.as_str())
         .bind(now)
         .bind(answers::until(now, claim.ttl))
         .fetch_all(&mut *transaction)
         .await
         .map_err(at(WHAT))?;
-    if tasks.is_empty() {
-        return nothing(&mut transaction, claim).await;
-    }
     let events = scheduled(&mut transaction, &answers::scheduled(&tasks)).await?;
     transaction.commit().await.map_err(at_commit(WHAT))?;
-    answers::claimed(now, tasks, events)
+    let looked = Looked {
+        now,
+        next_due: found.next_due,
+    };
+    answers::claimed(looked, tasks, events)
 }
 
-async fn candidates(connection: &mut SqliteConnection, claim: &Claim) -> Result<Vec<Candidate>> {
+async fn look(connection: &mut SqliteConnection, claim: &Claim) -> Result<Found> {
+    let (mut all, mut next) = (Vec::new(), None::<i64>);
+    for wanted in &claim.wanted {
+        let candidates = candidates(connection, claim, wanted).await?;
+        if candidates.is_empty() {
+            let due = next_due(connection, claim, wanted.kind).await?;
+            next = [next, due].into_iter().flatten().min();
+        }
+        all.extend(taken(wanted, candidates));
+    }
+    Ok(Found {
+        taken: all,
+        next_due: next,
+    })
+}
+
+async fn candidates(
+    connection: &mut SqliteConnection,
+    claim: &Claim,
+    wanted: &Wanted,
+) -> Result<Vec<Candidate>> {
     let builds = claim.builds.as_ref().map(json).transpose()?;
     sqlx::query_as(CANDIDATES)
         .bind(claim.namespace.as_str())
         .bind(claim.queue.as_str())
-        .bind(claim.kind.as_str())
-        .bind(json(&claim.names)?)
+        .bind(wanted.kind.as_str())
+        .bind(json(&wanted.names)?)
         .bind(builds)
-        .bind(i64::from(claim.limit))
+        .bind(i64::from(wanted.limit))
         .fetch_all(connection)
         .await
         .map_err(at("looking for tasks"))
 }
 
-async fn nothing(connection: &mut SqliteConnection, claim: &Claim) -> Result<Claimed> {
-    let (now, next): (i64, Option<i64>) = sqlx::query_as(NEXT_DUE)
+async fn next_due(
+    connection: &mut SqliteConnection,
+    claim: &Claim,
+    kind: TaskKind,
+) -> Result<Option<i64>> {
+    let next = sqlx::query_scalar(NEXT_DUE)
         .bind(claim.namespace.as_str())
         .bind(claim.queue.as_str())
-        .bind(claim.kind.as_str())
-        .fetch_one(connection)
-        .await
-        .map_err(at("looking for tasks"))?;
-    Ok(answers::nothing_claimed(now, next))
+        .bind(kind.as_str())
+        .fetch_one(connection);
+    next.await.map_err(at("looking for tasks"))
 }
 
 pub(super) async fn now(connection: &mut SqliteConnection) -> Result<i64> {

@@ -1,7 +1,8 @@
 //! What people and owners read, each call in one snapshot.
 
 use coord_core::Result;
-use sqlx::sqlite::SqlitePool;
+use sqlx::query::QueryAs;
+use sqlx::sqlite::{SqliteArguments, SqlitePool};
 
 use super::super::rows::{
     AttemptRow, AttributeRow, MemoRow, RecordRow, RunRow, TaskRow, run_columns, task_columns,
@@ -12,6 +13,7 @@ use super::batch::json;
 use super::claim::now;
 use super::error::at;
 use super::sql::event_columns;
+use crate::model::Run;
 
 const LOAD_RUNS: &str = concat!(
     "SELECT ",
@@ -85,20 +87,27 @@ pub(super) async fn load(pool: &SqlitePool, wanted: &[Load]) -> Result<Loaded> {
     answers::loaded(now, wanted, runs, events, inbox)
 }
 
-pub(super) async fn describe(pool: &SqlitePool, of: &Target) -> Result<Option<Description>> {
-    const WHAT: &str = "describing a run";
-    let mut transaction = pool.begin().await.map_err(at(WHAT))?;
-    let now = now(&mut transaction).await?;
-    let run = match of {
+fn row(of: &Target) -> QueryAs<'_, sqlx::Sqlite, RunRow, SqliteArguments> {
+    match of {
         Target::Run(run) => sqlx::query_as(RUN).bind(run.as_str()),
         Target::Current(namespace, workflow) => sqlx::query_as(CURRENT)
             .bind(namespace.as_str())
             .bind(workflow.as_str()),
-    };
-    let run: Option<RunRow> = run
-        .fetch_optional(&mut *transaction)
-        .await
-        .map_err(at(WHAT))?;
+    }
+}
+
+pub(super) async fn find(pool: &SqlitePool, of: &Target) -> Result<Option<Run>> {
+    let run = row(of).fetch_optional(pool).await;
+    let run = run.map_err(at("looking for a run"))?;
+    run.map(RunRow::run).transpose()
+}
+
+pub(super) async fn describe(pool: &SqlitePool, of: &Target) -> Result<Option<Description>> {
+    const WHAT: &str = "describing a run";
+    let mut transaction = pool.begin().await.map_err(at(WHAT))?;
+    let now = now(&mut transaction).await?;
+    let run = row(of).fetch_optional(&mut *transaction).await;
+    let run = run.map_err(at(WHAT))?;
     let Some(run) = run else { return Ok(None) };
     let tasks = sqlx::query_as(TASKS).bind(&run.run_id);
     let tasks: Vec<TaskRow> = tasks.fetch_all(&mut *transaction).await.map_err(at(WHAT))?;

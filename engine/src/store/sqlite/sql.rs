@@ -176,3 +176,6 @@ pub(super) const ADD_ATTRIBUTES: &str = "
 pub(super) const PUT_MEMOS: &str = "
     INSERT INTO workflow_memos (run_id, memo) SELECT value->>'run_id', value->>'memo'
     FROM json_each(?1) WHERE true ON CONFLICT (run_id) DO UPDATE SET memo = excluded.memo";
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::memory::Memory;
-use crate::model::{Namespace, OwnerId, Timestamp};
+use crate::model::{Namespace, OwnerId, Run, Timestamp};
 use crate::store::{
     Applied, Claim, Claimed, Description, DuePage, DueSchedules, Filter, Heartbeat, Hints, Listing,
     Load, Loaded, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page,
@@ -59,6 +59,7 @@ counted! {
     renew<'a>(renewal: &'a Renewal) -> Renewed;
     overdue<'a>(limit: u32) -> Vec<Overdue>;
     sweep<'a>(sweep: &'a Sweep) -> Swept;
+    find<'a>(of: &'a Target) -> Option<Run>;
     describe<'a>(of: &'a Target) -> Option<Description>;
     list<'a>(listing: &'a Listing) -> Page;
     count<'a>(filter: &'a Filter) -> u64;

@@ -20,13 +20,19 @@ async fn a_claim_reads_no_row_that_is_not_due_and_locks_by_the_primary_key() {
         done.expect("a schema");
     }
 
-    let sql = format!("EXPLAIN {CANDIDATES}");
+    let sql = format!("EXPLAIN {LOOK}");
     let mut query = sqlx::query(sqlx::AssertSqlSafe(sql));
-    for _ in 0..Priority::COUNT {
-        query = query.bind("n").bind("q").bind("workflow").bind(1_i64);
-        query = query.bind("[]").bind("[]").bind("[]").bind(1_u64);
+    for _ in 0..2 {
+        for _ in 0..Priority::COUNT {
+            query = query.bind("n").bind("q").bind(1_i64);
+            query = query.bind("[]").bind("[]").bind("[]").bind(1_u64);
+        }
+        query = query.bind(1_u64);
+        for _ in 0..Priority::COUNT {
+            query = query.bind("n").bind("q").bind(1_i64);
+        }
     }
-    let probes = query.bind(1_u64).fetch_all(&mut connection).await;
+    let probes = query.fetch_all(&mut connection).await;
     let lock = sqlx::query(sqlx::AssertSqlSafe(format!("EXPLAIN {LOCK_DUE}")));
     let lock = lock.bind(r#"["a","b"]"#).bind(1_i64).bind(1_u64);
     let lock = lock.fetch_all(&mut connection).await;
@@ -44,7 +50,8 @@ async fn a_claim_reads_no_row_that_is_not_due_and_locks_by_the_primary_key() {
             .collect()
     };
     let probes = steps(probes.expect("a plan"));
-    assert_eq!(probes.len(), 10, "{probes:?}");
+    // When the next one is due is read from the ends of the index alone.
+    assert_eq!(probes.len(), 20, "{probes:?}");
     for (way, key, extra) in &probes {
         assert_eq!(
             (way.as_str(), key.as_str()),
