@@ -7,6 +7,8 @@
 
 use coord_core::{Env, Result, Variable};
 
+use crate::model::Failure;
+
 /// The limits of an engine. In each of them 0 stands for no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -17,8 +19,8 @@ pub struct Limits {
     pub pending_children: u32,
     /// Timers of a run that are open at a time, those of waits with a timeout among them.
     pub pending_timers: u32,
-    /// Signals that a run was sent and has not received. More are kept and reported: their senders
-    /// were told that they arrive.
+    /// Signals that a run was sent and has not received, with whatever else waits in its inbox. One
+    /// beyond is refused to its sender.
     pub pending_signals: u32,
     /// Updates that a run was sent and has not taken up. One beyond is refused to its sender.
     pub pending_updates: u32,
@@ -26,10 +28,16 @@ pub struct Limits {
     pub command_batch: u32,
     /// Bytes of one encoded value.
     pub payload_bytes: u32,
+    /// Bytes of a memo as JSON.
+    pub memo_bytes: u32,
+    /// Bytes of the names and values of a run's search attributes. There are at most 40 KiB in any
+    /// case.
+    pub attribute_bytes: u32,
     /// Events of one transaction. A longer turn is committed in several; nothing is refused.
     pub transaction_events: u32,
     /// Events of a run. Beyond, every operation is refused; the code can still end, or continue as
-    /// new.
+    /// new. A run that does neither and goes on asking is terminated after a tenth more, at least a
+    /// thousand.
     pub history_events: u32,
     /// Events after which a run is told that it should continue as new.
     pub suggest_events: u32,
@@ -58,6 +66,10 @@ pub enum Limit {
     CommandBatch,
     /// Bytes of one value.
     PayloadBytes,
+    /// Bytes of a memo.
+    MemoBytes,
+    /// Bytes of search attributes.
+    AttributeBytes,
     /// Events of a history.
     HistoryEvents,
 }
@@ -73,12 +85,22 @@ impl Limit {
             Self::PendingUpdates => limits.pending_updates,
             Self::CommandBatch => limits.command_batch,
             Self::PayloadBytes => limits.payload_bytes,
+            Self::MemoBytes => limits.memo_bytes,
+            Self::AttributeBytes => limits.attribute_bytes,
             Self::HistoryEvents => limits.history_events,
         }
     }
 
+    /// The failure of what exceeds it.
+    pub(crate) fn exceeded(self, limits: &Limits) -> Failure {
+        let message = format!("more than {} {}", self.of(limits), self.what());
+        Failure::new(message)
+            .of_kind(Failure::LIMIT_EXCEEDED)
+            .non_retryable()
+    }
+
     /// What it counts, for people.
-    pub(crate) const fn what(self) -> &'static str {
+    const fn what(self) -> &'static str {
         match self {
             Self::PendingActivities => "open activities",
             Self::PendingChildren => "open children",
@@ -87,6 +109,8 @@ impl Limit {
             Self::PendingUpdates => "updates that were not taken up",
             Self::CommandBatch => "operations in one go",
             Self::PayloadBytes => "bytes in one value",
+            Self::MemoBytes => "bytes in a memo",
+            Self::AttributeBytes => "bytes in search attributes",
             Self::HistoryEvents => "events of a history",
         }
     }
@@ -102,6 +126,8 @@ impl Default for Limits {
             pending_updates: 500,
             command_batch: 1000,
             payload_bytes: 2 * 1024 * 1024,
+            memo_bytes: 256 * 1024,
+            attribute_bytes: 40 * 1024,
             transaction_events: 5000,
             history_events: 50_000,
             suggest_events: 10_000,
@@ -122,6 +148,8 @@ impl Limits {
         pending_updates: 0,
         command_batch: 0,
         payload_bytes: 0,
+        memo_bytes: 0,
+        attribute_bytes: 0,
         transaction_events: 0,
         history_events: 0,
         suggest_events: 0,
@@ -190,13 +218,17 @@ named! {
     "LIMIT_PENDING_TIMERS", "2000", pending_timers,
         "Timers of a run that are open at a time.";
     "LIMIT_PENDING_SIGNALS", "5000", pending_signals,
-        "Signals that a run was sent and has not received; more are kept, and `engine.limit_exceeded` reports them.";
+        "Signals that a run was sent and has not received; one beyond is refused to its sender.";
     "LIMIT_PENDING_UPDATES", "500", pending_updates,
         "Updates that a run was sent and has not taken up; one beyond is refused to its sender.";
     "LIMIT_COMMAND_BATCH_SIZE", "1000", command_batch,
         "Operations that a workflow asks for in one go, without waiting in between.";
     "LIMIT_PAYLOAD_SIZE_BYTES", "2097152", payload_bytes,
         "Bytes of one encoded value: rows should stay small, and large things have a store of their own.";
+    "LIMIT_MEMO_SIZE_BYTES", "262144", memo_bytes,
+        "Bytes of the memo of a run as JSON; a larger one is refused to who sets it.";
+    "LIMIT_SEARCH_ATTRIBUTE_SIZE_BYTES", "40960", attribute_bytes,
+        "Bytes of the names and values of a run's search attributes; larger ones are refused to who sets them.";
     "LIMIT_HISTORY_TRANSACTION_SIZE", "5000", transaction_events,
         "Events of one transaction; a longer turn is committed in several.";
     "LIMIT_HISTORY_EVENTS", "50000", history_events,

@@ -242,6 +242,7 @@ pub(crate) fn write(core: &Core, plan: &Plan, now: Timestamp) -> Result<Write> {
             target: target(at)?,
             record: cancel_message(&reason, now)?,
             request: None,
+            at_most: None,
         })
     };
     let terminate = |at: &Timestamp| {

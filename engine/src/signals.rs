@@ -58,7 +58,8 @@ coord_core::labels! { Limit {
     PendingActivities => "pending_activities", PendingChildren => "pending_children",
     PendingTimers => "pending_timers", PendingSignals => "pending_signals",
     PendingUpdates => "pending_updates", CommandBatch => "command_batch",
-    PayloadBytes => "payload_bytes", HistoryEvents => "history_events",
+    PayloadBytes => "payload_bytes", MemoBytes => "memo_bytes",
+    AttributeBytes => "search_attribute_bytes", HistoryEvents => "history_events",
 } }
 coord_core::labels! { Follows { Retry => "retry", End => "end" } }
 coord_core::labels! { BlockedReason {

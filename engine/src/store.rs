@@ -24,6 +24,7 @@
 //! | When a run closes, its parent gets its message and its open children get theirs, in the same transaction. | `a_close_reaches_parent_and_children` |
 //! | Continue-as-new hands the waiting messages to the next run, in their order. | `a_continued_run_loses_no_message` |
 //! | An id is started once. The same `Start` again is answered as its first time. | `an_id_is_started_once`, `a_repeated_start_created_its_run` |
+//! | Where as many messages wait as may, one more is refused, and what is there stays. | `a_message_beyond_what_may_wait_is_refused` |
 //! | A command with the same request id is carried out once. | `a_repeated_command_is_carried_out_once`, `a_start_that_is_requested_again_is_answered_as_the_first_time` |
 //! | A run is removed when it has been closed for long enough, with all that belongs to it, and no open run ever is. | `a_closed_run_goes_with_all_that_belongs_to_it`, `an_open_run_and_a_young_one_stay` |
 //! | Writes in a transaction of the caller happen exactly if the caller commits. | `a_write_in_the_callers_transaction_happens_when_it_commits`, `a_transaction_of_the_caller_that_is_rolled_back_leaves_nothing` |

@@ -7,9 +7,10 @@ use coord_core::signals::Detail;
 use coord_core::{Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use crate::limits::{Limit, Limits};
-use crate::model::{Failure, JSON, Payload};
+use crate::model::{Attributes, Failure, JSON, Payload};
 use crate::signals::Signal;
 
 /// What is done to encoded values on their way into the database and back, such as encryption.
@@ -75,20 +76,43 @@ impl Values {
             };
         }
         let (length, most) = (payload.bytes.len(), self.limits.payload_bytes);
-        let limit = Limit::PayloadBytes;
-        let about = || Detail::new(format!("{length} bytes"));
-        if Limits::is_exceeded(most, length) {
+        self.measure(Limit::PayloadBytes, length).map_err(|_| {
             let message = format!("a payload has {length} bytes, more than {most}");
             let failure = Failure::new(message).of_kind(Failure::PAYLOAD_TOO_LARGE);
+            Unfit::Value(failure.non_retryable())
+        })?;
+        Ok(payload)
+    }
+
+    /// Whether a memo is one that is stored.
+    pub(crate) fn check_memo(&self, memo: &Map<String, Value>) -> Result<(), Failure> {
+        if memo.is_empty() {
+            return Ok(());
+        }
+        let json =
+            serde_json::to_vec(memo).map_err(|error| Failure::from(error).non_retryable())?;
+        self.measure(Limit::MemoBytes, json.len())
+    }
+
+    /// Whether search attributes are such that are stored.
+    pub(crate) fn check_attributes(&self, attributes: &Attributes) -> Result<(), Failure> {
+        self.measure(Limit::AttributeBytes, attributes.size())
+    }
+
+    /// Reports what comes near `limit`, and refuses what exceeds it.
+    fn measure(&self, limit: Limit, length: usize) -> Result<(), Failure> {
+        let most = limit.of(&self.limits);
+        let about = || Detail::new(format!("{length} bytes"));
+        if Limits::is_exceeded(most, length) {
             let about = about();
             Signal::LimitExceeded { limit, about }.emit();
-            return Err(Unfit::Value(failure.non_retryable()));
+            return Err(limit.exceeded(&self.limits));
         }
         if self.limits.is_beyond_near(most, length) {
             let about = about();
             Signal::LimitNear { limit, about }.emit();
         }
-        Ok(payload)
+        Ok(())
     }
 
     /// The value of a payload; one of `()` may be missing.
@@ -237,5 +261,27 @@ pub(crate) mod tests {
         };
         assert_eq!(failure.kind, Failure::PAYLOAD_TOO_LARGE);
         assert!(failure.non_retryable);
+    }
+
+    #[test]
+    fn both_sides_of_the_largest_memo_and_of_the_largest_attributes_hold() {
+        let limits = Limits {
+            memo_bytes: 11,
+            attribute_bytes: 4,
+            ..Limits::default()
+        };
+        let values = Values::new(None, limits);
+        let memo = |text: &str| Map::from_iter([("a".to_owned(), text.into())]);
+        let attributes = |text: &str| Attributes::new().with("a", text).expect("one");
+
+        assert!(values.check_memo(&memo("123")).is_ok());
+        let failure = values.check_memo(&memo("1234")).expect_err("too large");
+        assert_eq!(failure.kind, Failure::LIMIT_EXCEEDED);
+        assert!(values.check_attributes(&attributes("123")).is_ok());
+        let failure = values.check_attributes(&attributes("1234"));
+        assert_eq!(
+            failure.expect_err("too large").kind,
+            Failure::LIMIT_EXCEEDED
+        );
     }
 }

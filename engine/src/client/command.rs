@@ -1,15 +1,19 @@
 //! Commands to a workflow that was started.
 
 use std::future::IntoFuture;
+use std::num::NonZeroU32;
 use std::pin::Pin;
 
+use coord_core::signals::Detail;
 use coord_core::{Error, Result};
 
 use super::{Client, Uncommitted};
+use crate::limits::Limit;
 use crate::model::{
     Closed, EventKind, Failure, Message, Payload, Record, RequestId, RunId, Timestamp, TypeName,
     WorkflowId, events,
 };
+use crate::signals::Signal;
 use crate::store::{CallerTransaction, CommandKind, Deliver, Outcome, Target, Terminate, Write};
 use crate::transition::{cancel_message, closing};
 use crate::values::encoded;
@@ -86,12 +90,13 @@ impl CommandCall {
         let now = core.now().await?;
         let request = self.request.clone().unwrap_or_else(|| core.ids.request());
         let target = Target::Current(self.client.namespace.clone(), self.workflow.clone());
-        let deliver = |record, kind| {
+        let deliver = |record, kind, at_most| {
             let request = Some((kind, request.clone()));
             Write::Deliver(Box::new(Deliver {
                 target: target.clone(),
                 record,
                 request,
+                at_most,
             }))
         };
         Ok(match &self.what {
@@ -102,9 +107,13 @@ impl CommandCall {
                 };
                 let payload = encoded(value)?;
                 let kind = EventKind::SignalReceived(received);
-                deliver(record(kind, Some(payload), now)?, CommandKind::Signal)
+                let at_most = NonZeroU32::new(core.values.limits().pending_signals);
+                let record = record(kind, Some(payload), now)?;
+                deliver(record, CommandKind::Signal, at_most)
             }
-            Command::Cancel(reason) => deliver(cancel_message(reason, now)?, CommandKind::Cancel),
+            Command::Cancel(reason) => {
+                deliver(cancel_message(reason, now)?, CommandKind::Cancel, None)
+            }
             Command::Terminate(failure) => {
                 let kind = EventKind::Terminated(events::Failed {
                     failure: failure.clone(),
@@ -134,6 +143,14 @@ fn record(kind: EventKind, payload: Option<Payload>, at: Timestamp) -> Result<Re
 pub(super) fn reached(outcome: Outcome, id: &WorkflowId) -> Result<RunId> {
     match outcome {
         Outcome::Done { run, .. } | Outcome::Repeated { run } => Ok(run),
+        Outcome::Full => {
+            let (limit, about) = (Limit::PendingSignals, Detail::new(id));
+            Signal::LimitExceeded { limit, about }.emit();
+            Err(Error::unavailable(format!(
+                "workflow {id} has not received as many signals as may wait for it: send it again \
+                 when it has"
+            )))
+        }
         Outcome::Closed => Err(Error::invalid(format!("workflow {id} has ended"))),
         Outcome::NotFound => Err(Error::invalid(format!(
             "there is no workflow {id} for this"
@@ -151,7 +168,8 @@ impl IntoFuture for CommandCall {
     ///
     /// # Errors
     /// `Invalid` when there is no such workflow, when it has ended, or when the value is too large.
-    /// `Unavailable` or `Timeout` when the database does not answer; to send it again then is safe
+    /// `Unavailable` when as many signals wait for it as the engine's [`Limits`](crate::Limits)
+    /// allow, so that this one was not sent. `Unavailable` or `Timeout` when the database does not answer; to send it again then is safe
     /// with the same [`request`](Self::request).
     ///
     /// # Cancel safety

@@ -1,7 +1,7 @@
 //! A workflow that was started.
 
 use std::marker::PhantomData;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use coord_core::{Error, Result};
@@ -17,6 +17,7 @@ use crate::flow::{Query, Signal};
 use crate::model::{Closed, Event, Failure, Payload, Record, RequestId, Run, RunId, WorkflowId};
 use crate::store::{CommandKind, Deliver, Description, Load, Target, Write};
 use crate::wake::{Channel, Snapshot};
+use crate::worker::Shop;
 
 /// How many events are read at a time.
 pub(super) const PAGE: u32 = 1000;
@@ -102,6 +103,7 @@ impl<O> Handle<O> {
             target: self.target(),
             record,
             request: Some(request),
+            at_most: None,
         };
         let write = Write::Deliver(Box::new(deliver));
         let outcome = self.client.core.commit_known(write).await?;
@@ -197,9 +199,11 @@ impl<O> Handle<O> {
     /// workflow must be here; nothing is written.
     ///
     /// # Errors
-    /// `Invalid` when there is no such workflow, or when its code does not answer the question.
-    /// `Unavailable` when no worker of this process knows the workflow, or the database does not
-    /// answer. `Corrupt` when its code does not follow its history.
+    /// `Invalid` when there is no such workflow, when its code does not answer the question, or
+    /// when it asks something of its context in answering it. `Unavailable`, at once, when no worker
+    /// of this process knows the workflow, or when the database does not answer. `Timeout` when the
+    /// code takes more than ten seconds to answer, as one that blocks does. `Corrupt` when it does
+    /// not follow its history.
     ///
     /// # Cancel safety
     /// Safe.
@@ -212,11 +216,14 @@ impl<O> Handle<O> {
         let failed = |failure: Failure| Error::invalid(failure.to_string());
         let payload = self.client.core.values.encode(input)?;
         let workers = self.client.core.workers();
-        let Some(worker) = workers.iter().find(|worker| worker.knows(&run.name)) else {
-            let message = format!("no worker of this process knows {}", run.name);
+        let knows = |worker: &Arc<Shop>| worker.knows(&run.namespace, &run.name);
+        let Some(worker) = workers.into_iter().find(knows) else {
+            let (name, namespace) = (&run.name, &run.namespace);
+            let message =
+                format!("no worker of this process knows {name} of namespace {namespace}");
             return Err(Error::unavailable(message));
         };
-        let answered = worker.answer(&run, &query.name(), &payload).await?;
+        let answered = worker.answer(&run, &query.name(), payload).await?;
         let unanswered = || {
             Error::invalid(format!(
                 "workflow {} does not answer {}",

@@ -209,6 +209,9 @@ impl ScheduleHandle {
     /// Dropped, it may have happened.
     pub async fn update(&self, version: u64, schedule: &Schedule) -> Result<bool> {
         schedule.when.calendar()?;
+        let unfit = |failure| Error::invalid(format!("updating {}: {failure}", self.id));
+        let memo = &schedule.action.memo;
+        self.client.core.values.check_memo(memo).map_err(unfit)?;
         let mut is_unsure = false;
         let mut is_ours = false;
         let changed = self.change(|record, now| {

@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 
 use super::{Client, Handle, Uncommitted};
 use crate::model::{
-    Attributes, Due, Event, EventKind, Marks, Payload, Priority, Queue, RequestId, Timestamp,
-    TypeName, WorkflowId, events,
+    Attributes, Due, Event, EventKind, Failure, Marks, Payload, Priority, Queue, RequestId,
+    Timestamp, TypeName, WorkflowId, events,
 };
 use crate::store::{CallerTransaction, OnDuplicate, Outcome, Start, Write};
 use crate::values::encoded;
@@ -161,6 +161,10 @@ impl<O> StartCall<O> {
     /// The run that is asked for.
     pub(super) fn start(&self, now: Timestamp) -> Result<Start> {
         let input = encoded(&self.input)?;
+        let values = &self.client.core.values;
+        let unfit = |failure: Failure| Error::invalid(format!("starting {}: {failure}", self.id));
+        values.check_memo(&self.memo).map_err(unfit)?;
+        values.check_attributes(&self.attributes).map_err(unfit)?;
         let queue = self.queue.as_ref().unwrap_or(&self.client.queue).clone();
         let started = events::Started {
             name: self.name.clone(),
@@ -233,7 +237,7 @@ impl<O: 'static> IntoFuture for StartCall<O> {
     ///
     /// # Errors
     /// `Invalid` when the id is in use and [`or_existing`](Self::or_existing) was not said, or when
-    /// the input is too large or has no JSON form. `Unavailable` or `Timeout` when the database does
+    /// the input, the memo or the search attributes are too large, or the input has no JSON form. `Unavailable` or `Timeout` when the database does
     /// not answer; to start it again then is safe with `or_existing`, or with the same
     /// [`request`](Self::request).
     ///

@@ -22,6 +22,8 @@ pub(super) struct Operation {
     at: Await,
     name: Option<TypeName>,
     state: State,
+    /// Whether a request to end leaves it alone.
+    is_shielded: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,13 +43,23 @@ impl Operation {
         name: Option<TypeName>,
         place: &'static Location<'static>,
     ) -> Self {
-        let step = script.lock().take_step();
+        let step = script.lock().take_step(place);
         Self {
             script: script.clone(),
             at: Await { step, kind, place },
             name,
             state: State::New,
+            is_shielded: false,
         }
+    }
+
+    pub(super) const fn shielded(mut self) -> Self {
+        self.is_shielded = true;
+        self
+    }
+
+    pub(super) const fn is_shielded(&self) -> bool {
+        self.is_shielded
     }
 
     pub(super) const fn step(&self) -> u64 {
@@ -69,7 +81,14 @@ impl Operation {
         }
         self.state = State::Asked;
         let mut pages = self.script.lock();
+        if !pages.check_use(self.at.place) {
+            return;
+        }
         if pages.issue(self.at.step, self.at.kind, self.name.as_ref()) == Some(false) {
+            if self.is_shielded {
+                let step = self.at.step;
+                pages.commands.push(Command::Shield { step });
+            }
             pages.commands.push(command(self.at.step));
         }
     }

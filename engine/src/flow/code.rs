@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::context::Context;
-use super::script::{Await, Local, Pages, Script};
+use super::script::{Await, Local, Pages, Script, User};
 use super::wake::Guard;
 use crate::model::{Event, EventKind, Failure, Ids, Payload, TypeName};
 use crate::transition::{Command, ContinueCommand, Identity, Outcome, RunState, opens};
@@ -92,6 +92,8 @@ pub(crate) enum Problem {
     },
     /// It waits for something that the history knows nothing of.
     Foreign(String),
+    /// It uses its context where the history would not see it.
+    Misused(String),
     /// It panicked.
     Panicked(String),
     /// Its values cannot be read or written here.
@@ -115,6 +117,7 @@ impl fmt::Display for Problem {
                 out,
                 "the workflow waits for something that is not of its context, {place}"
             ),
+            Self::Misused(how) => write!(out, "the context of the workflow is used {how}"),
             Self::Panicked(message) => write!(out, "the workflow panicked: {message}"),
             Self::Codec(error) => write!(out, "a value cannot be read or written here: {error}"),
         }
@@ -233,9 +236,11 @@ impl Code {
             return Ok(None);
         };
         let mut cx = Polled::from_waker(&self.waker);
+        self.script.lock().user = User::code();
         let polled = self
             .guard
             .while_polled(|| catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(&mut cx))));
+        self.script.lock().user = User::Nobody;
         let polled = polled.map_err(|panic| Problem::Panicked(panic_message(&*panic)))?;
         if let Some(problem) = self.script.lock().problem.clone() {
             return Err(problem);
@@ -267,8 +272,11 @@ impl Code {
     fn ending(&self, ready: Result<Payload, Failure>) -> Ending {
         match (ready, self.script.lock().continue_with.take()) {
             (Ok(output), _) => Ending::Output(output),
-            (Err(_), Some(next)) => Ending::Continues(next),
-            (Err(failure), None) => Ending::Failure(failure.bounded()),
+            (Err(failure), Some(next)) if failure.kind == Failure::CONTINUES => {
+                Ending::Continues(next)
+            }
+            // It changed its mind, or another branch ended first.
+            (Err(failure), _) => Ending::Failure(failure.bounded()),
         }
     }
 
@@ -302,9 +310,14 @@ impl Code {
         query: &TypeName,
         input: Option<&Payload>,
     ) -> Option<Result<Payload, Failure>> {
-        let pages = self.script.lock();
-        let answer = pages.answers.get(query)?;
+        // Not under the lock: it is the user's code, which may look into its context.
+        let answer = self.script.lock().answers.remove(query)?;
         let answered = catch_unwind(AssertUnwindSafe(|| answer(input)));
+        let mut pages = self.script.lock();
+        pages.answers.insert(query.clone(), answer);
+        if let Some(problem @ Problem::Misused(_)) = pages.problem.take() {
+            return Some(Err(Failure::new(problem.to_string())));
+        }
         Some(answered.unwrap_or_else(|panic| {
             Err(Failure::new(panic_message(&*panic)).of_kind(Failure::PANICKED))
         }))
@@ -313,10 +326,16 @@ impl Code {
 
 impl Drop for Code {
     fn drop(&mut self) {
-        self.script.lock().detached = true;
+        let answers = {
+            let mut pages = self.script.lock();
+            pages.detached = true;
+            // They may hold the context, and so what holds them.
+            std::mem::take(&mut pages.answers)
+        };
         // Its futures go while their script still knows that this is no end.
         let running = self.running.take();
         drop(catch_unwind(AssertUnwindSafe(|| drop(running))));
+        drop(catch_unwind(AssertUnwindSafe(|| drop(answers))));
     }
 }
 

@@ -3,8 +3,12 @@
 //! Outcomes reach a workflow one at a time, so combinators of other crates work as well; these are
 //! here so that none is needed.
 
+mod crowd;
+
 use std::pin::Pin;
 use std::task::{Context as Polled, Poll};
+
+use crowd::Crowd;
 
 /// Which of two was first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +37,9 @@ pub async fn join<A: Future, B: Future>(first: A, second: B) -> (A::Output, B::O
 
 /// All of many, in their order.
 ///
+/// Each outcome costs the same, however many are waited for: only the future that it concerns is
+/// polled again.
+///
 /// # Cancel safety
 /// Dropping it drops them all, and with them what they wait for.
 pub fn join_all<F: Future>(
@@ -40,12 +47,14 @@ pub fn join_all<F: Future>(
 ) -> impl Future<Output = Vec<F::Output>> {
     // Now, and not at the first poll: the operations get their numbers where this is called.
     let mut held: Vec<_> = futures.into_iter().map(Held::new).collect();
+    let (crowd, mut left) = (Crowd::of(held.len()), held.len());
     std::future::poll_fn(move |cx| {
-        let mut are_done = true;
-        for future in &mut held {
-            are_done &= future.poll(cx);
+        for place in crowd.woken(cx) {
+            if held[place].is_pending() && held[place].poll(&mut crowd.look(place)) {
+                left -= 1;
+            }
         }
-        if are_done {
+        if left == 0 {
             return Poll::Ready(held.iter_mut().map(Held::take).collect());
         }
         Poll::Pending
@@ -77,9 +86,10 @@ pub fn select_all<F: Future>(
     futures: impl IntoIterator<Item = F>,
 ) -> impl Future<Output = (usize, F::Output)> {
     let mut held: Vec<_> = futures.into_iter().map(Box::pin).collect();
+    let crowd = Crowd::of(held.len());
     std::future::poll_fn(move |cx| {
-        for (place, future) in held.iter_mut().enumerate() {
-            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+        for place in crowd.woken(cx) {
+            if let Poll::Ready(output) = held[place].as_mut().poll(&mut crowd.look(place)) {
                 return Poll::Ready((place, output));
             }
         }
@@ -108,6 +118,10 @@ impl<F: Future> Held<F> {
             *self = Self::Done(Some(output));
         }
         matches!(self, Self::Done(_))
+    }
+
+    const fn is_pending(&self) -> bool {
+        matches!(self, Self::Pending(_))
     }
 
     fn take(&mut self) -> F::Output {

@@ -1,14 +1,14 @@
 //! What a workflow may ask for.
 
+mod facts;
+
 use std::marker::PhantomData;
-use std::ops::RangeInclusive;
 use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
 
 use super::call::{ActivityCall, ChildCall, Operation, SignalCall, SleepCall};
 use super::condition::ConditionCall;
@@ -17,10 +17,7 @@ use super::saga::Saga;
 use super::script::Script;
 use super::step::StepCall;
 use super::update::Updates;
-use crate::model::{
-    Attributes, Failure, Occurrence, OpKind, Payload, RunId, Timestamp, TypeName, WorkflowId,
-};
-use crate::transition::Command;
+use crate::model::{Failure, OpKind, Payload, TypeName};
 
 /// The only way out of a workflow: everything that it asks for, waits for or takes from outside.
 ///
@@ -30,15 +27,42 @@ use crate::transition::Command;
 /// A request to cancel ends every operation that is open at that point with a [`Failure`] of the
 /// sort [`Failure::CANCELLED`], a local step under way at its next await. Operations made afterwards
 /// go on as always, so that a workflow can clean up; when it then returns that failure, the run is
-/// cancelled.
+/// cancelled. What must not be ended along with the rest is asked for through [`shielded`](Self::shielded).
 #[derive(Clone)]
 pub struct Context {
     script: Script,
+    /// Whether a request to end leaves its operations alone.
+    is_shielded: bool,
 }
 
 impl Context {
-    pub(super) fn new(script: Script) -> Self {
-        Self { script }
+    pub(super) const fn new(script: Script) -> Self {
+        Self {
+            script,
+            is_shielded: false,
+        }
+    }
+
+    /// The same context for what has to go on when the workflow is asked to end: that ends none of
+    /// its operations, and no local step of it. The undoings of a [`Saga`] get such a one.
+    ///
+    /// ```
+    /// # use coord_engine::{flow::{Activity, Context}, model::Failure};
+    /// const CHARGE: Activity<u32, ()> = Activity::new("shop.charge");
+    /// const BOOK: Activity<u32, ()> = Activity::new("shop.book");
+    ///
+    /// async fn order(ctx: Context, cents: u32) -> Result<(), Failure> {
+    ///     ctx.activity(CHARGE, &cents).await?;
+    ///     // What was charged is booked, whatever becomes of the order meanwhile.
+    ///     ctx.shielded().activity(BOOK, &cents).await
+    /// }
+    /// ```
+    #[must_use]
+    pub fn shielded(&self) -> Self {
+        Self {
+            script: self.script.clone(),
+            is_shielded: true,
+        }
     }
 
     pub(crate) fn encode(&self, value: &impl Serialize) -> Result<Payload, Failure> {
@@ -54,7 +78,12 @@ impl Context {
 
     #[track_caller]
     pub(super) fn operation(&self, kind: OpKind, name: Option<TypeName>) -> Operation {
-        Operation::new(&self.script, kind, name, Location::caller())
+        let operation = Operation::new(&self.script, kind, name, Location::caller());
+        if self.is_shielded {
+            operation.shielded()
+        } else {
+            operation
+        }
     }
 
     /// Work that any worker of its queue may do, with retries.
@@ -162,177 +191,9 @@ impl Context {
         ChildCall::new(operation, self.encode(input))
     }
 
-    /// A value from outside, taken once: when the code runs again it is the same.
-    ///
-    /// For what is quick and cannot fail; work is a [`step`](Self::step).
-    ///
-    /// # Errors
-    /// The failure to encode the value, or to read it as a `T`.
-    ///
-    /// # Panics
-    /// When the name is none: empty, longer than 255 bytes, or with control characters.
-    pub fn side_effect<T: Serialize + DeserializeOwned>(
-        &self,
-        name: &str,
-        value: impl FnOnce() -> T,
-    ) -> Result<T, Failure> {
-        let name = valid(name);
-        let (step, known, refused) = {
-            let mut pages = self.script.lock();
-            let step = pages.take_step();
-            pages.issue(step, OpKind::SideEffect, Some(&name));
-            let known = pages.noted.get(&step).cloned();
-            (step, known, pages.refused.get(&step).cloned())
-        };
-        if let Some(refused) = refused {
-            return Err(refused);
-        }
-        if let Some(known) = known {
-            return self.decode(Some(&known));
-        }
-        let value = value();
-        let encoded = self.encode(&value);
-        let command = match encoded.clone() {
-            Ok(value) => Command::SideEffect { step, name, value },
-            Err(failure) => Command::Refuse {
-                step,
-                operation: OpKind::SideEffect,
-                name: Some(name),
-                failure,
-            },
-        };
-        self.script.lock().commands.push(command);
-        encoded.map(|_| value)
-    }
-
-    /// What the run is found by, as of now.
-    pub fn search_attributes(&self) -> Attributes {
-        self.script.lock().attributes.clone()
-    }
-
-    /// From here on the run is found by `attributes`, and by nothing else: to change one, set it in
-    /// [`search_attributes`](Self::search_attributes). A run that goes on as another keeps them.
-    ///
-    /// ```
-    /// # use coord_engine::{flow::Context, model::Failure};
-    /// async fn order(ctx: Context, _: ()) -> Result<(), Failure> {
-    ///     ctx.set_search_attributes(ctx.search_attributes().with("stage", "packed")?);
-    ///     Ok(())
-    /// }
-    /// ```
-    pub fn set_search_attributes(&self, attributes: Attributes) {
-        let mut pages = self.script.lock();
-        pages.attributes.clone_from(&attributes);
-        let step = pages.take_step();
-        if pages.issue(step, OpKind::Attributes, None) == Some(false) {
-            let command = Command::SetAttributes { step, attributes };
-            pages.commands.push(command);
-        }
-    }
-
-    /// What describes the run to people, as of now.
-    pub fn memo(&self) -> Map<String, Value> {
-        self.script.lock().memo.clone()
-    }
-
-    /// From here on `memo` describes the run to people, and nothing else does. A run that goes on as
-    /// another keeps it.
-    pub fn set_memo(&self, memo: Map<String, Value>) {
-        let mut pages = self.script.lock();
-        pages.memo.clone_from(&memo);
-        let step = pages.take_step();
-        if pages.issue(step, OpKind::Memo, None) == Some(false) {
-            pages.commands.push(Command::SetMemo { step, memo });
-        }
-    }
-
-    /// Which way to take through code that has changed: the newest that the code `knows` for a run
-    /// that comes here for the first time, and 0 for one that came by before `change` existed. A run
-    /// keeps its way; one whose way the code no longer knows is set aside like any other that its
-    /// code does not follow.
-    ///
-    /// ```
-    /// # use coord_engine::{flow::Context, model::Failure};
-    /// # async fn old(_: &Context) -> Result<u32, Failure> { Ok(1) }
-    /// # async fn new(_: &Context) -> Result<u32, Failure> { Ok(2) }
-    /// async fn order(ctx: Context, _: ()) -> Result<u32, Failure> {
-    ///     match ctx.version("charge before shipping", 0..=1) {
-    ///         0 => old(&ctx).await,
-    ///         _ => new(&ctx).await,
-    ///     }
-    /// }
-    /// ```
-    ///
-    /// # Panics
-    /// When the name is none: empty, longer than 255 bytes, or with control characters.
-    pub fn version(&self, change: &str, knows: RangeInclusive<u32>) -> u32 {
-        let change = valid(change);
-        let mut pages = self.script.lock();
-        let step = pages.peek_step();
-        let newest = *knows.end();
-        let version = match pages.versions.get(&change).copied() {
-            Some((noted, version)) => {
-                if noted == step {
-                    pages.take_step();
-                    pages.issue(step, OpKind::Version, Some(&change));
-                }
-                version
-            }
-            None if pages.ahead => {
-                // Once and for all, also where it comes by again later.
-                pages.versions.insert(change.clone(), (0, 0));
-                0
-            }
-            None => {
-                pages.take_step();
-                pages.issue(step, OpKind::Version, Some(&change));
-                pages.versions.insert(change.clone(), (step, newest));
-                pages.commands.push(Command::Version {
-                    step,
-                    change: change.clone(),
-                    version: newest,
-                });
-                newest
-            }
-        };
-        if !knows.contains(&version) {
-            let (oldest, marker) = (knows.start(), OpKind::Version.as_str());
-            let expected = format!("{marker} `{change}` {version}");
-            pages.diverge(step, expected, format!("{oldest} to {newest} of it"));
-        }
-        version
-    }
-
-    /// The instant of the event that brought the code here: the same whenever the code runs.
-    pub fn now(&self) -> Timestamp {
-        self.script.lock().now
-    }
-
-    /// A random number that is the same whenever the code runs. Not for secrets.
-    pub fn random(&self) -> u64 {
-        self.script.lock().random()
-    }
-
-    /// A random id in the form of a UUID of version 4, the same whenever the code runs.
-    pub fn uuid(&self) -> String {
-        let (high, low) = (self.random(), self.random());
-        format!(
-            "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
-            high >> 32,
-            (high >> 16) & 0xffff,
-            high & 0xfff,
-            (low >> 48) & 0x3fff | 0x8000,
-            low & 0xffff_ffff_ffff
-        )
-    }
-
-    /// Why the run was asked to end, if it was.
-    pub fn cancel_reason(&self) -> Option<String> {
-        self.script.lock().cancel.clone()
-    }
-
     /// Ends this run and goes on as a new one of the same workflow with `input`, so that a history
-    /// does not grow for ever. To be returned: `return Err(ctx.continue_as_new(&next))`.
+    /// does not grow for ever. To be returned as it is: `return Err(ctx.continue_as_new(&next))`. A
+    /// workflow that returns anything else ends as that says.
     ///
     /// Signals that nobody has received yet reach the new run, in their order. Children that are
     /// open stay with the old one, and end by their policy.
@@ -340,7 +201,7 @@ impl Context {
         match self.encode(input) {
             Ok(payload) => {
                 self.script.lock().continue_with = Some(payload);
-                Failure::new("the workflow continues as new")
+                Failure::new("the workflow continues as new").of_kind(Failure::CONTINUES)
             }
             Err(failure) => failure,
         }
@@ -354,7 +215,8 @@ impl Context {
     }
 
     /// Answers `query` from here on with what `answer` says. It sees the state that the code shares
-    /// with it, and changes nothing.
+    /// with it, changes nothing, and asks nothing of the context: it may be computed at any time, on
+    /// a thread of its own.
     pub fn answers<I, O>(&self, query: Query<I, O>, answer: impl Fn(I) -> O + Send + 'static)
     where
         I: DeserializeOwned,
@@ -366,22 +228,6 @@ impl Context {
             .lock()
             .answers
             .insert(query.name(), Box::new(answer));
-    }
-
-    /// The id by which callers know this workflow.
-    pub fn workflow_id(&self) -> WorkflowId {
-        self.script.lock().identity.workflow.clone()
-    }
-
-    /// Which occurrence of which schedule started this workflow, if one did. Its instant is the
-    /// one that the schedule has, however late it fired: the day that a daily report is about.
-    pub fn occurrence(&self) -> Option<Occurrence> {
-        self.script.lock().occurrence.clone()
-    }
-
-    /// The id of this run.
-    pub fn run_id(&self) -> RunId {
-        self.script.lock().identity.run.clone()
     }
 }
 

@@ -59,7 +59,11 @@ impl Saga {
         self.undos.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes `result` on, and before a failure undoes everything, the last thing first.
+    /// Passes `result` on, and before a failure undoes everything, the last thing first. A request to
+    /// end that comes meanwhile interrupts nothing of that.
+    ///
+    /// To [continue as new](Context::continue_as_new) is no failure: nothing is undone then, and what
+    /// the next run may have to undo goes along in its input.
     ///
     /// # Errors
     /// The failure of `result`. When something could not be undone, the rest is undone all the same,
@@ -70,10 +74,13 @@ impl Saga {
     /// Dropped, what was not undone yet stays.
     pub async fn settle<T>(&self, result: Result<T, Failure>) -> Result<T, Failure> {
         let Err(failure) = result else { return result };
+        if failure.kind == Failure::CONTINUES {
+            return Err(failure);
+        }
         let undos = std::mem::take(&mut *self.locked());
         let mut broken = Vec::new();
         for undo in undos.into_iter().rev() {
-            if let Err(failure) = undo(self.context.clone()).await {
+            if let Err(failure) = undo(self.context.shielded()).await {
                 broken.push(failure.to_string());
             }
         }

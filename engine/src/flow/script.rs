@@ -1,5 +1,7 @@
 //! What the code of a run and its driver share.
 
+mod usage;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +19,7 @@ use crate::model::{
 };
 use crate::transition::{Command, Identity, Outcome, RunState};
 use crate::values::{Unfit, Values};
+pub(super) use usage::User;
 
 /// The handle of both sides.
 #[derive(Clone)]
@@ -88,6 +91,8 @@ pub(super) struct Pages {
     pub(super) occurrence: Option<Occurrence>,
     pub(super) ids: Arc<Ids>,
     next_step: u64,
+    /// Who runs at this moment, and so may ask for something.
+    pub(super) user: User,
     /// What the history says of operations, from the start.
     expected: BTreeMap<u64, (OpKind, Option<TypeName>)>,
     /// Values from outside that the history has.
@@ -119,6 +124,8 @@ pub(super) struct Pages {
     pub(super) is_committed: bool,
     /// Local steps that have not ended.
     pub(super) locals: BTreeMap<u64, Local>,
+    /// Those of them that a request to end leaves alone.
+    pub(super) shielded: BTreeSet<u64>,
     /// The ends of local steps, to become events one at a time.
     pub(super) ended_steps: VecDeque<Command>,
     /// Conditions that are waited for and did not hold when they were last looked at.
@@ -161,6 +168,7 @@ impl Pages {
             occurrence: None,
             ids,
             next_step: 1,
+            user: User::Nobody,
             expected: BTreeMap::new(),
             noted: BTreeMap::new(),
             refused: BTreeMap::new(),
@@ -180,6 +188,7 @@ impl Pages {
             ahead: false,
             is_committed: false,
             locals: BTreeMap::new(),
+            shielded: BTreeSet::new(),
             ended_steps: VecDeque::new(),
             conditions: BTreeSet::new(),
             satisfied: BTreeSet::new(),
@@ -200,8 +209,9 @@ impl Pages {
             .collect();
     }
 
-    /// The number of the next operation.
-    pub(super) fn take_step(&mut self) -> u64 {
+    /// The number of the next operation, which is asked for at `place`.
+    pub(super) fn take_step(&mut self, place: &'static Location<'static>) -> u64 {
+        self.check_use(place);
         let step = self.next_step;
         self.next_step += 1;
         step
@@ -253,6 +263,9 @@ impl Pages {
     }
 
     pub(super) fn wait(&mut self, at: Await, waker: &Waker) -> Option<Outcome> {
+        if !self.check_use(at.place) {
+            return None;
+        }
         self.last_await = Some(at);
         let slot = self.slots.entry(at.step).or_default();
         if let Some(outcome) = slot.outcome.take() {
@@ -287,10 +300,12 @@ impl Pages {
 
     /// The run was asked to end: its local steps end where they stand. Their wakers.
     pub(super) fn interrupt(&mut self) -> Vec<Waker> {
-        for local in self.locals.values_mut() {
-            *local = Local::Interrupted;
+        for (step, local) in &mut self.locals {
+            if !self.shielded.contains(step) {
+                *local = Local::Interrupted;
+            }
         }
-        self.wakers(self.locals.keys().copied())
+        self.wakers(self.locals_that(Local::Interrupted))
     }
 
     /// The failure of local step `step`, if it was interrupted.

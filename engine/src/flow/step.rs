@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::call::Operation;
 use super::code::panic_message;
-use super::script::{Local, Pages};
+use super::script::{Local, Pages, User};
 use super::wake::StepWaker;
 use crate::limits::{Limit, Limits};
 use crate::model::{Failure, Payload, TypeName};
@@ -71,6 +71,9 @@ where
                 }
                 let mut pages = script.lock();
                 pages.locals.insert(self.operation.step(), Local::Waits);
+                if self.operation.is_shielded() {
+                    pages.shielded.insert(self.operation.step());
+                }
                 drop(pages);
                 self.stage = Stage::Waiting(work);
                 true
@@ -88,7 +91,7 @@ where
                 }
                 pages.locals.insert(self.operation.step(), Local::Works);
                 drop(pages);
-                match catch_unwind(AssertUnwindSafe(work)) {
+                match self.at_work(work) {
                     Ok(work) => self.stage = Stage::Working(Box::pin(work)),
                     Err(panic) => self.end(Err(panicked(&*panic))),
                 }
@@ -103,7 +106,7 @@ where
                 }
                 let waker = Waker::from(Arc::new(StepWaker(cx.waker().clone())));
                 let mut own = Polled::from_waker(&waker);
-                match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(&mut own))) {
+                match self.at_work(|| work.as_mut().poll(&mut own)) {
                     Ok(Poll::Pending) => self.stage = Stage::Working(work),
                     Ok(Poll::Ready(result)) => {
                         let result = result.map_err(Into::into);
@@ -117,13 +120,21 @@ where
         }
     }
 
+    /// Runs a part of the work, which is not the code of the workflow: it may ask for nothing.
+    fn at_work<R>(&self, part: impl FnOnce() -> R) -> std::thread::Result<R> {
+        let script = self.operation.script();
+        script.lock().user = User::Step;
+        let result = catch_unwind(AssertUnwindSafe(part));
+        script.lock().user = User::code();
+        result
+    }
+
     /// Why the step must not begin.
     fn refusal(&self, pages: &Pages) -> Option<Failure> {
-        let most = self.operation.script().values().limits().history_events;
+        let limits = self.operation.script().values().limits();
         let seen = usize::try_from(pages.seen).unwrap_or(usize::MAX);
-        if Limits::is_exceeded(most, seen) {
-            let message = format!("more than {most} {}", Limit::HistoryEvents.what());
-            return Some(Failure::new(message).of_kind(Failure::LIMIT_EXCEEDED));
+        if Limits::is_exceeded(limits.history_events, seen) {
+            return Some(Limit::HistoryEvents.exceeded(limits));
         }
         pages.interruption(self.operation.step())
     }

@@ -109,6 +109,7 @@ impl Tables {
             turn_epoch: 0,
             history: start.records.clone(),
             inbox,
+            buffered_signals: start.buffered(),
         };
         row.mark(&start.marks);
         let mut task = TaskRow::workflow(&row, start.due.resolve(self.now));
@@ -128,6 +129,14 @@ impl Tables {
         }
         if !self.runs[&run].run.status.is_open() {
             return Outcome::Closed;
+        }
+        let row = &self.runs[&run];
+        let waiting = row.inbox.len() as u64 + row.buffered_signals;
+        if deliver
+            .at_most
+            .is_some_and(|most| waiting >= u64::from(most.get()))
+        {
+            return Outcome::Full;
         }
         self.keep_receipt(&run, deliver.request.as_ref());
         self.push(&run, deliver.record.clone());
@@ -259,6 +268,7 @@ impl Tables {
         row.run.history_length = row.history.len() as u64;
         row.inbox.retain(|record| record.seq > turn.drained);
         row.inbox_drained = turn.drained;
+        row.buffered_signals = turn.buffered.unwrap_or(row.buffered_signals);
         row.mark(&turn.marks);
         let activities = turn.activities.iter();
         let activities = activities.map(|activity| TaskRow::activity(row, activity, now));

@@ -45,6 +45,7 @@ pub(super) struct RunRow {
     pub(super) turn_epoch: u64,
     pub(super) history: Vec<Record>,
     pub(super) inbox: Vec<Record>,
+    pub(super) buffered_signals: u64,
 }
 
 #[derive(Clone)]

@@ -91,7 +91,10 @@ from! {
 /// The search attributes of a run, by name: at most 100, names of at most 128 bytes, values of at
 /// most 2048, all together at most 40 KiB.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(
+    try_from = "BTreeMap<String, Attribute>",
+    into = "BTreeMap<String, Attribute>"
+)]
 pub struct Attributes(BTreeMap<String, Attribute>);
 
 const MAX_ATTRIBUTES: usize = 100;
@@ -123,11 +126,16 @@ impl Attributes {
             return invalid("is one more than 100");
         }
         self.0.insert(name.clone(), value);
-        let size = |(name, value): (&String, &Attribute)| name.len() + value.size().unwrap_or(0);
-        if self.0.iter().map(size).sum::<usize>() > MAX_BYTES {
+        if self.size() > MAX_BYTES {
             return invalid("brings them to more than 40 KiB");
         }
         Ok(self)
+    }
+
+    /// How many bytes their names and values have.
+    pub(crate) fn size(&self) -> usize {
+        let size = |(name, value): (&String, &Attribute)| name.len() + value.size().unwrap_or(0);
+        self.0.iter().map(size).sum()
     }
 
     /// These without `name`.
@@ -155,6 +163,21 @@ impl Attributes {
     /// What a store holds, which was checked before it came there.
     pub(crate) fn stored(attributes: BTreeMap<String, Attribute>) -> Self {
         Self(attributes)
+    }
+}
+
+impl TryFrom<BTreeMap<String, Attribute>> for Attributes {
+    type Error = Error;
+
+    fn try_from(named: BTreeMap<String, Attribute>) -> Result<Self> {
+        let with = |all: Self, (name, value)| all.with(name, value);
+        named.into_iter().try_fold(Self::new(), with)
+    }
+}
+
+impl From<Attributes> for BTreeMap<String, Attribute> {
+    fn from(attributes: Attributes) -> Self {
+        attributes.0
     }
 }
 
@@ -204,6 +227,25 @@ mod tests {
             "in place of another"
         );
         assert!(full.with("a100", true).is_err());
+    }
+
+    #[test]
+    fn all_together_have_a_size_and_what_is_read_is_checked_as_what_is_made() {
+        // Nineteen of 2048 and four bytes each, and what is left of 40 KiB.
+        let mut full = Attributes::new();
+        for number in 10..29 {
+            let value = "x".repeat(2048);
+            full = full.with(format!("aa{number}"), value).expect("room");
+        }
+        let left = MAX_BYTES - full.size() - 1;
+
+        assert!(full.clone().with("z", "x".repeat(left)).is_ok());
+        assert!(full.with("z", "x".repeat(left + 1)).is_err());
+        let read = |json: &str| serde_json::from_str::<Attributes>(json);
+        assert!(read(r#"{"a":{"integer":1}}"#).is_ok());
+        assert!(read(r#"{"":{"integer":1}}"#).is_err());
+        let long = format!(r#"{{"a":{{"keyword":"{}"}}}}"#, "x".repeat(2049));
+        assert!(read(&long).is_err());
     }
 
     #[test]

@@ -83,6 +83,9 @@ pub struct ActivityScheduled {
     /// What the author sent, to be given back as it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub echo: Option<Value>,
+    /// Whether a request to end leaves it alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shielded: bool,
 }
 
 /// The activity returned; the value is its result.
@@ -138,6 +141,9 @@ pub struct TimerScheduled {
     /// The span that was asked for.
     #[serde(with = "span")]
     pub delay: Duration,
+    /// Whether a request to end leaves it alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shielded: bool,
 }
 
 /// A signal reached the run; the value is what it carries.
@@ -154,6 +160,9 @@ pub struct SignalReceived {
 pub struct SignalWaitOpened {
     /// The name of the signal.
     pub name: TypeName,
+    /// Whether a request to end leaves it alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shielded: bool,
 }
 
 /// A wait got its signal.
@@ -177,6 +186,9 @@ pub struct UpdateAccepted {
 pub struct UpdateWaitOpened {
     /// The name of the update.
     pub name: TypeName,
+    /// Whether a request to end leaves it alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shielded: bool,
 }
 
 /// A wait got its update.
@@ -203,6 +215,9 @@ pub struct ConditionWaitOpened {
         with = "span::option"
     )]
     pub timeout: Option<Duration>,
+    /// Whether a request to end leaves it alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shielded: bool,
 }
 
 /// An operation was not begun: it would exceed a limit, or its input does not fit.
@@ -286,6 +301,9 @@ pub struct ChildStarted {
     pub run: RunId,
     /// What becomes of it when this run closes.
     pub on_close: ParentClose,
+    /// Whether a request to end leaves it alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shielded: bool,
 }
 
 /// Somebody asked the run to end.

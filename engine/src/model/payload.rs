@@ -100,6 +100,8 @@ impl Failure {
     pub const PAYLOAD_TOO_LARGE: &'static str = "payload_too_large";
     /// The sort of what failed and could not be undone.
     pub const NOT_UNDONE: &'static str = "not_undone";
+    /// The sort of what a workflow returns to go on as another run: no failure at all.
+    pub const CONTINUES: &'static str = "continues_as_new";
     /// The sort of what panicked.
     pub const PANICKED: &'static str = "panicked";
 

@@ -29,7 +29,7 @@ macro_rules! run_columns {
         "run_id, namespace, workflow_id, run_number, workflow_type, queue, priority, compatibility, \
          status, wait_reason, closed_reason, history_length, inbox_seq, inbox_drained, turn_epoch, \
          parent_run_id, parent_step_seq, parent_close, continued_to, started_at, updated_at, \
-         closed_at, output_codec, output, failure"
+         closed_at, output_codec, output, failure, buffered_signals"
     };
 }
 pub(super) use run_columns;
@@ -75,6 +75,7 @@ pub(super) struct RunRow {
     #[serde(serialize_with = "hex")]
     pub(super) output: Option<Vec<u8>>,
     pub(super) failure: Option<String>,
+    pub(super) buffered_signals: i64,
 }
 
 /// A row of `workflow_tasks`.

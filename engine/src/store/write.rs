@@ -1,5 +1,6 @@
 //! What can be written: each value is one thing that happens whole.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::{ScheduleKey, ScheduleWrite};
@@ -14,7 +15,7 @@ use crate::model::{
 pub enum Write {
     /// Starts a run. Answered `Started` or `Refused`.
     Start(Box<Start>),
-    /// Leaves a message for a run. Answered `Done`, `Repeated`, `Closed` or `NotFound`.
+    /// Leaves a message for a run. Answered `Done`, `Repeated`, `Closed`, `NotFound` or `Full`.
     Deliver(Box<Deliver>),
     /// Adds events during a turn. Answered `Done` or `Lost`.
     Append(Append),
@@ -108,6 +109,8 @@ pub enum Outcome {
     /// its workflow task is leased. Or the schedule has another revision than was read. Nothing
     /// happened.
     Stale,
+    /// As many messages wait as may; nothing happened.
+    Full,
     /// The run is closed; nothing happened.
     Closed,
     /// There is no such run; nothing happened.
@@ -230,6 +233,14 @@ pub struct Start {
     pub marks: Marks,
 }
 
+impl Start {
+    /// How many of the signals among its events nobody has received.
+    pub(crate) fn buffered(&self) -> u64 {
+        let of = |kind: &str| self.records.iter().filter(|it| it.kind == kind).count() as u64;
+        of("SignalReceived").saturating_sub(of("SignalApplied"))
+    }
+}
+
 /// A message for a run.
 ///
 /// It takes the next place of the run's inbox. A run without a workflow task gets one that is due
@@ -243,6 +254,9 @@ pub struct Deliver {
     pub record: Record,
     /// What makes it happen once: a receipt is kept under it.
     pub request: Option<(CommandKind, RequestId)>,
+    /// How many messages may wait in the inbox before it, with the signals that the run has taken
+    /// and not received: where there are as many, it is answered `Full`. `None` for no bound.
+    pub at_most: Option<NonZeroU32>,
 }
 
 /// Events that a turn adds while it goes on, under the lease of the run's workflow task.
@@ -284,6 +298,8 @@ pub struct Turn {
     /// The place in the inbox up to which messages have become events, or were dropped: these rows
     /// go.
     pub drained: u64,
+    /// How many of the signals in its history the run has not received, where that has changed.
+    pub buffered: Option<u64>,
     /// Activities to schedule.
     pub activities: Vec<NewActivity>,
     /// Open activities to drop, whoever has them. One that is gone already is passed over.

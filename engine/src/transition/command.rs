@@ -125,6 +125,11 @@ pub enum Command {
         /// All of it.
         memo: Map<String, Value>,
     },
+    /// A request to end leaves an operation alone: the one that the next command begins.
+    Shield {
+        /// Which.
+        step: u64,
+    },
     /// The code no longer waits for an operation.
     Drop {
         /// Which.

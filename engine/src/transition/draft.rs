@@ -15,7 +15,8 @@ use super::command::Command;
 use super::state::{Outcome, RunState};
 use crate::limits::{Limit, Limits};
 use crate::model::{
-    Closed, Event, EventKind, Marks, Namespace, Payload, RunId, Timestamp, WorkflowId, events,
+    Closed, Event, EventKind, Marks, Namespace, OpKind, Payload, RunId, Timestamp, WorkflowId,
+    events,
 };
 use crate::store::{Closing, Deliver, NewActivity, Start};
 
@@ -51,11 +52,15 @@ pub struct Draft {
     drained: u64,
     /// As of the last commit.
     drained_before: u64,
+    /// How many signals nobody had received, likewise.
+    buffered_before: usize,
     pending: Pending,
     feed: VecDeque<Fed>,
     limits: Limits,
     /// How much the code has asked for in one go.
     batch: usize,
+    /// The operation about to begin that a request to end leaves alone.
+    shield: Option<u64>,
     strains: Vec<Strain>,
 }
 
@@ -77,13 +82,15 @@ impl Draft {
         Self {
             identity,
             now: state.at(),
-            state,
             drained,
             drained_before: drained,
+            buffered_before: state.buffered(OpKind::Signal),
+            state,
             pending: Pending::default(),
             feed: VecDeque::new(),
             limits,
             batch: 0,
+            shield: None,
             strains: Vec::new(),
         }
     }
@@ -155,7 +162,7 @@ impl Draft {
             && self.drained == self.drained_before
     }
 
-    /// Carries out what the code asks for.
+    /// Carries out what the code asks for, or refuses it; see [`Limits`].
     ///
     /// # Errors
     /// `Invalid` when it is asked after the end, or with details that have no JSON form.
@@ -163,23 +170,30 @@ impl Draft {
         if self.state.is_closed() {
             return Err(Error::invalid("a run that has ended asks for more"));
         }
-        if self.refuses(&command)? {
+        if self.is_given_up(&command)? || self.refuses(&command)? {
             return Ok(());
         }
         match command {
             Command::Activity { .. } => self.schedule(command),
             Command::Timer { step, delay } => {
                 let due_at = self.now.plus(delay);
-                let timer = events::TimerScheduled { due_at, delay };
+                let shielded = self.takes_shield(step);
+                let timer = events::TimerScheduled {
+                    due_at,
+                    delay,
+                    shielded,
+                };
                 self.add(Some(step), EventKind::TimerScheduled(timer), None)
             }
             Command::AwaitSignal { step, name } => {
-                let wait = events::SignalWaitOpened { name };
+                let shielded = self.takes_shield(step);
+                let wait = events::SignalWaitOpened { name, shielded };
                 self.add(Some(step), EventKind::SignalWaitOpened(wait), None)?;
                 self.match_signals()
             }
             Command::AwaitUpdate { step, name } => {
-                let wait = events::UpdateWaitOpened { name };
+                let shielded = self.takes_shield(step);
+                let wait = events::UpdateWaitOpened { name, shielded };
                 self.add(Some(step), EventKind::UpdateWaitOpened(wait), None)?;
                 self.match_signals()
             }
@@ -192,6 +206,7 @@ impl Draft {
                     name,
                     due_at: timeout.map(|timeout| self.now.plus(timeout)),
                     timeout,
+                    shielded: self.takes_shield(step),
                 };
                 self.add(Some(step), EventKind::ConditionWaitOpened(wait), None)
             }
@@ -244,6 +259,10 @@ impl Draft {
             }
             Command::SetAttributes { step, attributes } => self.set_attributes(step, attributes),
             Command::SetMemo { step, memo } => self.set_memo(step, memo),
+            Command::Shield { step } => {
+                self.shield = Some(step);
+                Ok(())
+            }
             Command::Drop { step } => self.drop_operation(step, "no longer wanted"),
             Command::Complete(output) => {
                 let completed = EventKind::Completed(events::Nothing {});
@@ -252,6 +271,10 @@ impl Draft {
             Command::Fail(failure) => self.fail(failure),
             Command::Continue(next) => self.continue_as(*next),
         }
+    }
+
+    fn takes_shield(&mut self, step: u64) -> bool {
+        self.shield.take_if(|shield| *shield == step).is_some()
     }
 
     fn add(&mut self, step: Option<u64>, kind: EventKind, payload: Option<Payload>) -> Result<()> {

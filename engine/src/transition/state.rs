@@ -341,6 +341,7 @@ impl RunState {
             name: name.cloned(),
             due_at: Timestamp::NEVER,
             ended: false,
+            shielded: op::is_shielded(event),
             child: None,
         };
         match event {

@@ -86,11 +86,9 @@ impl Live {
             chain: 0,
         };
         live.draft.set_now(now);
-        if !live.draft.state().is_closed() {
-            live.carry_out()?;
-            if let Progress::Ended(ending) = progress {
-                live.end(ending)?;
-            }
+        live.carry_out()?;
+        if let Progress::Ended(ending) = progress {
+            live.end(ending)?;
         }
         Ok(live)
     }
@@ -173,6 +171,9 @@ impl Live {
     fn carry_out(&mut self) -> Result<(), Trouble> {
         self.draft.begin_batch();
         for command in self.code.take_commands() {
+            if self.draft.state().is_closed() {
+                break;
+            }
             self.draft.carry_out(command)?;
         }
         for strain in self.draft.take_strains() {
@@ -182,7 +183,9 @@ impl Live {
     }
 
     fn end(&mut self, ending: Ending) -> Result<(), Trouble> {
-        self.draft.carry_out(ending.command(&self.ids))?;
+        if !self.draft.state().is_closed() {
+            self.draft.carry_out(ending.command(&self.ids))?;
+        }
         Ok(())
     }
 

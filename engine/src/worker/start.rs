@@ -23,10 +23,9 @@ impl Shop {
     /// Leases the run of `start` to this worker, if it knows it and has a slot: one that is free
     /// shows that nobody waits in the queue for it.
     pub(crate) fn lease_start(self: &Arc<Self>, start: &mut Start) -> Option<Eager> {
-        let is_ours = start.namespace == self.namespace
-            && start.queue == self.queue
+        let is_ours = start.queue == self.queue
             && start.due == Due::Now
-            && self.knows(&start.name);
+            && self.knows(&start.namespace, &start.name);
         if !is_ours || self.is_closing() {
             return None;
         }

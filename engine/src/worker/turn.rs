@@ -1,5 +1,6 @@
 //! A turn: replay, go on, commit.
 
+mod answer;
 mod give_up;
 
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tokio::time::Instant;
 use super::Shop;
 use super::leases::LeaseGuard;
 use super::live::{Live, Stand, Trouble};
-use crate::model::{Closed, Event, Failure, Payload, Record, Run, RunId, Task, TaskId, TypeName};
+use crate::model::{Closed, Event, Record, RunId, Task, TaskId, TypeName};
 use crate::signals::Signal;
 use crate::store::{
     Append, ClaimedTask, Fence, Lease, Load, LoadedRun, Outcome, Then, Turn, Write,
@@ -71,30 +72,6 @@ impl Shop {
         };
         live.take(loaded.inbox);
         Ok(live)
-    }
-
-    /// Whether this worker has the code of `name`.
-    pub(crate) fn knows(&self, name: &TypeName) -> bool {
-        self.registry.workflow_named(name).is_some()
-    }
-
-    /// What the code of `run` says to `query` after its last event; `None` when it does not answer
-    /// it.
-    pub(crate) async fn answer(
-        &self,
-        run: &Run,
-        query: &TypeName,
-        input: &Payload,
-    ) -> Result<Option<Result<Payload, Failure>>> {
-        let (loaded, events) = self.load(&run.run, 0).await?;
-        let live = self
-            .replay(&loaded, &events)
-            .map_err(|trouble| match trouble {
-                Trouble::Failed(error) => error,
-                Trouble::Problem(problem) => Error::corrupt(problem.to_string()),
-                Trouble::Lost | Trouble::Stale => Error::corrupt("a replay writes nothing"),
-            })?;
-        Ok(live.code().answer(query, Some(input)))
     }
 
     fn replay(&self, loaded: &LoadedRun, events: &[Event]) -> Result<Box<Live>, Trouble> {

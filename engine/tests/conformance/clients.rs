@@ -36,17 +36,17 @@ async fn collect(ctx: Context, count: u32) -> Result<Vec<String>, Failure> {
 /// Is found by its stage, also over the run that it goes on as, until it hears some news.
 async fn stages(ctx: Context, number: u32) -> Result<String, Failure> {
     if number == 0 {
-        ctx.set_search_attributes(ctx.search_attributes().with("stage", "first")?);
+        ctx.set_search_attributes(ctx.search_attributes().with("stage", "first")?)?;
         ctx.set_memo(serde_json::Map::from_iter([(
             "about".to_owned(),
             "a".into(),
-        )]));
+        )]))?;
         return Err(ctx.continue_as_new(&1));
     }
     let before = ctx.search_attributes();
-    ctx.set_search_attributes(before.clone().with("stage", "second")?);
+    ctx.set_search_attributes(before.clone().with("stage", "second")?)?;
     ctx.signal(NEWS).recv().await?;
-    ctx.set_search_attributes(Attributes::new());
+    ctx.set_search_attributes(Attributes::new())?;
     let about = ctx.memo()["about"].to_string();
     Ok(format!("{before:?} {about}"))
 }

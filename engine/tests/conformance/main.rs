@@ -96,6 +96,7 @@ on_every_dialect! {
         news_during_a_turn_is_never_forgotten
         places_in_an_inbox_are_dense_whoever_writes
         a_continued_run_loses_no_message
+        a_message_beyond_what_may_wait_is_refused
         a_repeated_command_is_carried_out_once
     }
     ends {

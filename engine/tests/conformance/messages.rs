@@ -1,5 +1,7 @@
 //! News for runs.
 
+use std::num::NonZeroU32;
+
 use coord_engine::model::{Closed, Due, Failure, RunStatus, TaskKind, Wait, WorkflowId};
 use coord_engine::store::{Deliver, Outcome, Start, Store, Target, Terminate, Then, Turn, Write};
 
@@ -134,6 +136,81 @@ pub(crate) async fn a_continued_run_loses_no_message(stage: Stage) {
     let described = stage.store.describe(&current).await.expect("described");
     assert_eq!(described.expect("there").run.run, next.run);
     assert_eq!(stage.claim_workflow("w").await.task.run, next.run);
+}
+
+pub(crate) async fn a_message_beyond_what_may_wait_is_refused(stage: Stage) {
+    let first = stage.new_run("w");
+    stage.apply(first.clone()).await;
+    let current = Target::Current(namespace(), WorkflowId::new("w").expect("an id"));
+    let signal = |id: &str| Deliver {
+        target: current.clone(),
+        request: Some(signal_request(id)),
+        at_most: NonZeroU32::new(3),
+        ..crate::stage::signal(&first.run)
+    };
+    let both = [signal("1"), signal("2")].map(|it| Write::Deliver(Box::new(it)));
+    assert!(stage.batch(both).await.iter().all(is_done));
+    // Within one batch, too.
+    let both = [signal("3"), signal("4")].map(|it| Write::Deliver(Box::new(it)));
+    let outcomes = stage.batch(both).await;
+    assert!(is_done(&outcomes[0]));
+    assert_eq!(outcomes[1], Outcome::Full);
+    assert_eq!(stage.load(&first.run).await.inbox.len(), 3);
+    let repeated = Outcome::Repeated {
+        run: first.run.clone(),
+    };
+    assert_eq!(stage.apply(signal("2")).await, repeated, "it was sent");
+    // What nobody bounds is delivered all the same.
+    assert!(is_done(
+        &stage.apply(crate::stage::signal(&first.run)).await
+    ));
+
+    // Three are taken, of which one is received; with the one that is not taken there are three.
+    let received = |seq| record("SignalReceived", seq);
+    let task = stage.claim_workflow("w").await;
+    let turn = Turn {
+        records: vec![received(2), received(3), received(4)],
+        drained: 3,
+        buffered: Some(2),
+        ..crate::stage::turn(&task)
+    };
+    assert!(is_done(&stage.apply(turn).await));
+    assert_eq!(stage.apply(signal("4")).await, Outcome::Full);
+    // Another one is received, and this is said by the turn alone.
+    let task = stage.claim_workflow("w").await;
+    let turn = Turn {
+        history_length: 4,
+        drained: 3,
+        buffered: Some(1),
+        ..crate::stage::turn(&task)
+    };
+    assert!(is_done(&stage.apply(turn).await));
+    assert!(is_done(&stage.apply(signal("4")).await), "it is sent again");
+    assert_eq!(stage.apply(signal("5")).await, Outcome::Full);
+
+    // The run that continues it has what it left: one in its history, two in its inbox.
+    let next = Start {
+        number: 2,
+        records: vec![record("Started", 1), received(2)],
+        ..stage.new_run("w")
+    };
+    let mut closing = closing(Closed::ContinuedAsNew(next.run.clone()));
+    (closing.next, closing.to_parent) = (Some(next.clone()), None);
+    let task = stage.claim_workflow("w").await;
+    let turn = Turn {
+        history_length: 4,
+        records: vec![record("ContinuedAsNew", 5)],
+        drained: 3,
+        then: Then::Close(Box::new(closing)),
+        ..crate::stage::turn(&task)
+    };
+    assert!(is_done(&stage.apply(turn).await));
+    assert_eq!(stage.apply(signal("5")).await, Outcome::Full);
+    let wider = Deliver {
+        at_most: NonZeroU32::new(4),
+        ..signal("5")
+    };
+    assert!(is_done(&stage.apply(wider).await));
 }
 
 pub(crate) async fn a_repeated_command_is_carried_out_once(stage: Stage) {

@@ -202,6 +202,7 @@ pub(crate) fn turn(task: &ClaimedTask) -> Turn {
         history_length: 1,
         records: Vec::new(),
         drained: 0,
+        buffered: None,
         activities: Vec::new(),
         dropped: Vec::new(),
         children: Vec::new(),
@@ -220,6 +221,7 @@ pub(crate) fn signal(run: &RunId) -> Deliver {
         target: Target::Run(run.clone()),
         record: record("SignalReceived", 0),
         request: None,
+        at_most: None,
     }
 }
 

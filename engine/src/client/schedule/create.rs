@@ -113,6 +113,9 @@ impl CreateSchedule {
     async fn send(self) -> Result<()> {
         let core = &self.client.core;
         let schedule = self.schedule?;
+        let unfit = |failure| Error::invalid(format!("creating {}: {failure}", self.id));
+        let memo = &schedule.action.memo;
+        core.values.check_memo(memo).map_err(unfit)?;
         let key = ScheduleKey {
             namespace: self.client.namespace.clone(),
             id: self.id,
@@ -151,7 +154,7 @@ impl IntoFuture for CreateSchedule {
     /// # Errors
     /// `Invalid` when the id is in use or has more than 200 bytes, when the cron expression cannot
     /// be read or never comes true, when the zone is not known, when the interval is outside of 1 s
-    /// to 366 days, or when the input has no JSON form. `Unavailable` or `Timeout` when the database
+    /// to 366 days, when the input or the memo is too large, or when the input has no JSON form. `Unavailable` or `Timeout` when the database
     /// does not answer.
     ///
     /// # Cancel safety

@@ -1,5 +1,7 @@
 //! What writes do to the rows: no I/O, no clock.
 
+use std::num::NonZeroU32;
+
 use coord_core::{Error, Result};
 
 use super::super::rows::{AttemptRow, AttributeRow, MemoRow, RunRow, TaskRow, signed};
@@ -119,7 +121,7 @@ impl State {
 
     pub(super) fn deliver(&mut self, deliver: &Deliver) -> Result<Outcome> {
         let request = deliver.request.as_ref().map(|(kind, id)| (*kind, id));
-        let run = match self.reach(&deliver.target, request)? {
+        let run = match self.reach(&deliver.target, request, deliver.at_most)? {
             Reached::Open(run) => run,
             Reached::Not(outcome) => return Ok(outcome),
         };
@@ -132,12 +134,14 @@ impl State {
         &mut self,
         target: &Target,
         request: Option<(CommandKind, &RequestId)>,
+        at_most: Option<NonZeroU32>,
     ) -> Result<Reached> {
         let found = self.find(target);
         let Some(row) = found.and_then(|run| self.runs.get(&run)) else {
             return Ok(Reached::Not(Outcome::NotFound));
         };
         let (run, is_open) = (row.run_id.clone(), row.is_open());
+        let is_full = at_most.is_some_and(|most| row.waiting() >= i64::from(most.get()));
         let command = request.map(|(kind, id)| command(row, kind, id));
         if let Some(before) = command
             .as_ref()
@@ -148,6 +152,9 @@ impl State {
         }
         if !is_open {
             return Ok(Reached::Not(Outcome::Closed));
+        }
+        if is_full {
+            return Ok(Reached::Not(Outcome::Full));
         }
         if let Some(command) = command {
             self.carry_out(command);
@@ -216,6 +223,9 @@ impl State {
         let taken = signed(turn.drained);
         let is_news = taken > row.inbox_drained;
         row.inbox_drained = taken;
+        if let Some(buffered) = turn.buffered {
+            row.buffered_signals = signed(buffered);
+        }
         let activities = turn.activities.iter();
         let tasks: Vec<_> = activities
             .map(|activity| TaskRow::activity(row, activity, now))
@@ -383,7 +393,7 @@ impl State {
     pub(super) fn terminate(&mut self, terminate: &Terminate) -> Result<Outcome> {
         let request = terminate.request.as_ref();
         let request = request.map(|id| (CommandKind::Terminate, id));
-        let run = match self.reach(&terminate.target, request)? {
+        let run = match self.reach(&terminate.target, request, None)? {
             Reached::Open(run) => run,
             Reached::Not(outcome) => return Ok(outcome),
         };

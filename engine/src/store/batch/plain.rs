@@ -175,6 +175,7 @@ fn is_plain(turn: &Turn) -> bool {
         && turn.children.is_empty()
         && turn.deliveries.is_empty()
         && turn.marks.is_empty()
+        && turn.buffered.is_none()
         && !goes_on
 }
 

@@ -141,7 +141,7 @@ pub(super) const PUT_RUNS: &str = concat!(
         w.`closed_reason`, w.`history_length`, w.`inbox_seq`, w.`inbox_drained`,
         w.`turn_epoch`, w.`parent_run_id`, w.`parent_step_seq`, w.`parent_close`,
         w.`continued_to`, w.`started_at`, w.`updated_at`, w.`closed_at`, w.`output_codec`,
-        unhex(w.`output`), w.`failure`
+        unhex(w.`output`), w.`failure`, w.`buffered_signals`
      FROM JSON_TABLE(?, '$[*]' COLUMNS (
             `run_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.run_id',
             `namespace` LONGTEXT CHARACTER SET utf8mb4 PATH '$.namespace',
@@ -167,7 +167,8 @@ pub(super) const PUT_RUNS: &str = concat!(
             `closed_at` BIGINT PATH '$.closed_at',
             `output_codec` LONGTEXT CHARACTER SET utf8mb4 PATH '$.output_codec',
             `output` LONGTEXT CHARACTER SET utf8mb4 PATH '$.output',
-            `failure` LONGTEXT CHARACTER SET utf8mb4 PATH '$.failure')) w
+            `failure` LONGTEXT CHARACTER SET utf8mb4 PATH '$.failure',
+            `buffered_signals` BIGINT PATH '$.buffered_signals')) w
      ON DUPLICATE KEY UPDATE
         status = VALUES(status), wait_reason = VALUES(wait_reason),
         closed_reason = VALUES(closed_reason), history_length = VALUES(history_length),
@@ -175,7 +176,7 @@ pub(super) const PUT_RUNS: &str = concat!(
         turn_epoch = VALUES(turn_epoch), continued_to = VALUES(continued_to),
         updated_at = VALUES(updated_at), closed_at = VALUES(closed_at),
         output_codec = VALUES(output_codec), output = VALUES(output),
-        failure = VALUES(failure)"
+        failure = VALUES(failure), buffered_signals = VALUES(buffered_signals)"
 );
 
 pub(super) const ADD_HISTORY: &str = "

@@ -8,13 +8,14 @@ use super::{Postgres, WRITE};
 
 /// Every step of the schema, from the first on. A step that was released is never changed; each
 /// leaves a schema on which the version before still works.
-const STEPS: [&str; 6] = [
+const STEPS: [&str; 7] = [
     include_str!("../../../migrations/postgres/0001_engine.sql"),
     include_str!("../../../migrations/postgres/0002_schedules.sql"),
     include_str!("../../../migrations/postgres/0003_attributes.sql"),
     include_str!("../../../migrations/postgres/0004_wake.sql"),
     include_str!("../../../migrations/postgres/0005_retention.sql"),
     include_str!("../../../migrations/postgres/0006_namespaces.sql"),
+    include_str!("../../../migrations/postgres/0007_signals.sql"),
 ];
 
 /// Older ones are maintained by nobody, and tested by nobody.

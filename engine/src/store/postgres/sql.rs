@@ -97,14 +97,15 @@ pub(super) const PUT_RUNS: &str = concat!(
     ") SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::int4[], $5::text[], $6::text[],
         $7::int2[], $8::text[], $9::text[], $10::text[], $11::text[], $12::int8[], $13::int8[],
         $14::int8[], $15::int8[], $16::text[], $17::int8[], $18::text[], $19::text[], $20::int8[],
-        $21::int8[], $22::int8[], $23::text[], $24::bytea[], $25::text[])
+        $21::int8[], $22::int8[], $23::text[], $24::bytea[], $25::text[], $26::int8[])
      ON CONFLICT (run_id) DO UPDATE SET
         status = excluded.status, wait_reason = excluded.wait_reason,
         closed_reason = excluded.closed_reason, history_length = excluded.history_length,
         inbox_seq = excluded.inbox_seq, inbox_drained = excluded.inbox_drained,
         turn_epoch = excluded.turn_epoch, continued_to = excluded.continued_to,
         updated_at = excluded.updated_at, closed_at = excluded.closed_at,
-        output_codec = excluded.output_codec, output = excluded.output, failure = excluded.failure"
+        output_codec = excluded.output_codec, output = excluded.output, failure = excluded.failure,
+        buffered_signals = excluded.buffered_signals"
 );
 
 pub(super) const ADD_HISTORY: &str = "

@@ -38,7 +38,13 @@ impl RunRow {
             output_codec: None,
             output: None,
             failure: None,
+            buffered_signals: signed(start.buffered()),
         }
+    }
+
+    /// How many messages it has not taken, or as signals not received.
+    pub(in super::super) fn waiting(&self) -> i64 {
+        self.inbox_seq - self.inbox_drained + self.buffered_signals
     }
 
     pub(in super::super) fn is_open(&self) -> bool {

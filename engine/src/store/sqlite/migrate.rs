@@ -7,13 +7,14 @@ use super::error::{at, at_commit};
 
 /// Every step of the schema, from the first on. A step that was released is never changed; each
 /// leaves a schema on which the version before still works.
-const STEPS: [&str; 6] = [
+const STEPS: [&str; 7] = [
     include_str!("../../../migrations/sqlite/0001_engine.sql"),
     include_str!("../../../migrations/sqlite/0002_schedules.sql"),
     include_str!("../../../migrations/sqlite/0003_attributes.sql"),
     include_str!("../../../migrations/sqlite/0004_wake.sql"),
     include_str!("../../../migrations/sqlite/0005_retention.sql"),
     include_str!("../../../migrations/sqlite/0006_namespaces.sql"),
+    include_str!("../../../migrations/sqlite/0007_signals.sql"),
 ];
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS engine_migrations (

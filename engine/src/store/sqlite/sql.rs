@@ -87,7 +87,7 @@ pub(super) const PUT_RUNS: &str = concat!(
         value->>'inbox_seq', value->>'inbox_drained', value->>'turn_epoch', value->>'parent_run_id',
         value->>'parent_step_seq', value->>'parent_close', value->>'continued_to',
         value->>'started_at', value->>'updated_at', value->>'closed_at', value->>'output_codec',
-        unhex(value->>'output'), value->>'failure'
+        unhex(value->>'output'), value->>'failure', value->>'buffered_signals'
      FROM json_each(?1) WHERE true
      ON CONFLICT (run_id) DO UPDATE SET
         status = excluded.status, wait_reason = excluded.wait_reason,
@@ -95,7 +95,8 @@ pub(super) const PUT_RUNS: &str = concat!(
         inbox_seq = excluded.inbox_seq, inbox_drained = excluded.inbox_drained,
         turn_epoch = excluded.turn_epoch, continued_to = excluded.continued_to,
         updated_at = excluded.updated_at, closed_at = excluded.closed_at,
-        output_codec = excluded.output_codec, output = excluded.output, failure = excluded.failure"
+        output_codec = excluded.output_codec, output = excluded.output, failure = excluded.failure,
+        buffered_signals = excluded.buffered_signals"
 );
 
 pub(super) const ADD_HISTORY: &str = "

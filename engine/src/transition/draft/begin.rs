@@ -41,6 +41,7 @@ impl Draft {
             retry,
             timeouts,
             echo: None,
+            shielded: self.takes_shield(step),
         };
         self.add(
             Some(step),
@@ -78,6 +79,7 @@ impl Draft {
             workflow: child.workflow,
             run: child.run,
             on_close: child.on_close,
+            shielded: self.takes_shield(child.step),
         };
         self.add(
             Some(child.step),

@@ -4,15 +4,18 @@ use coord_core::Result;
 
 use super::Draft;
 use crate::limits::{Limit, Limits};
-use crate::model::{EventKind, Failure, OpKind, events};
+use crate::model::{Closed, EventKind, Failure, OpKind, events};
 use crate::transition::command::Command;
+
+/// How many events a run has beyond its limit at least, to end in good order.
+const LEAST_LEEWAY: u64 = 1000;
 
 /// A run that comes near a limit, or beyond.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Strain {
     /// Which limit.
     pub limit: Limit,
-    /// Whether it is beyond; then what was asked for was refused, unless it was a signal.
+    /// Whether it is beyond; then what was asked for was refused.
     pub is_exceeded: bool,
 }
 
@@ -57,6 +60,29 @@ impl Draft {
         };
         let suggested = events::ContinueAsNewSuggested { measure };
         self.add(None, EventKind::ContinueAsNewSuggested(suggested), None)
+    }
+
+    /// Ends a run whose history is full and whose code goes on asking all the same, as a loop does
+    /// that takes no failure for an answer: each refusal is an event, too.
+    ///
+    /// It ends from outside, so that code which is asked a question later need not agree.
+    pub(super) fn is_given_up(&mut self, command: &Command) -> Result<bool> {
+        let most = u64::from(self.limits.history_events);
+        let end = most + (most / 10).max(LEAST_LEEWAY);
+        let ends = matches!(
+            command,
+            Command::Complete(_) | Command::Fail(_) | Command::Continue(_)
+        );
+        if most == 0 || ends || self.state.length() < end {
+            return Ok(false);
+        }
+        let failure = self.exceeds(Limit::HistoryEvents);
+        let terminated = events::Failed {
+            failure: failure.clone(),
+        };
+        let closed = Closed::Terminated(failure);
+        self.close(EventKind::Terminated(terminated), None, closed)?;
+        Ok(true)
     }
 
     /// Refuses what `command` would begin beyond a limit; whether it did.
@@ -118,11 +144,7 @@ impl Draft {
     /// Notes that a limit is exceeded; the failure that says so.
     pub(super) fn exceeds(&mut self, limit: Limit) -> Failure {
         self.note(limit, true);
-        let most = limit.of(&self.limits);
-        let message = format!("more than {most} {}", limit.what());
-        Failure::new(message)
-            .of_kind(Failure::LIMIT_EXCEEDED)
-            .non_retryable()
+        limit.exceeded(&self.limits)
     }
 
     pub(super) fn has_too_many_updates(&self) -> bool {
@@ -139,9 +161,6 @@ impl Draft {
         let (most, count) = (limit.of(&self.limits), self.state.buffered(kind));
         if self.limits.is_near(most, count) {
             self.note(limit, false);
-        }
-        if Limits::is_exceeded(most, count) {
-            self.note(limit, true);
         }
     }
 

@@ -4,7 +4,7 @@ use coord_core::Result;
 
 use super::Draft;
 use super::end::message;
-use crate::model::{Due, Event, EventKind, Failure, Record, TaskId, events};
+use crate::model::{Due, Event, EventKind, Failure, OpKind, Record, TaskId, events};
 use crate::store::{Fence, Then, Turn};
 
 impl Draft {
@@ -26,6 +26,8 @@ impl Draft {
     /// `Invalid` when the details of an event have no JSON form.
     pub fn cut(&mut self, fence: Fence, then: Option<Then>) -> Result<Turn> {
         self.drained_before = self.drained;
+        let buffered = self.state.buffered(OpKind::Signal);
+        let was_buffered = std::mem::replace(&mut self.buffered_before, buffered);
         let pending = std::mem::take(&mut self.pending);
         let run = &self.identity.run;
         let not_started = (!pending.children.is_empty())
@@ -49,6 +51,7 @@ impl Draft {
                 .map(Event::record)
                 .collect::<Result<_>>()?,
             drained: self.drained,
+            buffered: (buffered != was_buffered).then_some(buffered as u64),
             activities: pending.activities,
             dropped: pending
                 .dropped

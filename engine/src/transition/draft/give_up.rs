@@ -11,7 +11,12 @@ impl Draft {
     pub(super) fn cancel(&mut self, request: events::CancelRequested) -> Result<()> {
         let reason = request.reason.clone();
         self.add(None, EventKind::CancelRequested(request), None)?;
-        let open: Vec<_> = self.state.open().map(|(step, _)| step).collect();
+        let open: Vec<_> = self
+            .state
+            .open()
+            .filter(|(_, op)| !op.shielded)
+            .map(|(step, _)| step)
+            .collect();
         for step in open {
             self.drop_operation(step, &reason)?;
         }
@@ -49,6 +54,7 @@ impl Draft {
             target,
             record: cancel_message(why, self.now)?,
             request: Some((CommandKind::Cancel, RequestId::new(request)?)),
+            at_most: None,
         });
         Ok(())
     }

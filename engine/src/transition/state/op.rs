@@ -13,6 +13,8 @@ pub struct Op {
     pub due_at: Timestamp,
     /// Whether it has its outcome.
     pub ended: bool,
+    /// Whether a request to end leaves it alone.
+    pub shielded: bool,
     /// The child's instance and first run.
     pub child: Option<(WorkflowId, RunId)>,
 }
@@ -42,6 +44,19 @@ pub(crate) fn opens(kind: &EventKind) -> Option<(OpKind, Option<TypeName>)> {
         EventKind::Memo(_) => (OpKind::Memo, None),
         _ => return None,
     })
+}
+
+/// Whether a request to end leaves the operation that an event opens alone.
+pub(super) const fn is_shielded(kind: &EventKind) -> bool {
+    match kind {
+        EventKind::ActivityScheduled(activity) => activity.shielded,
+        EventKind::TimerScheduled(timer) => timer.shielded,
+        EventKind::SignalWaitOpened(wait) => wait.shielded,
+        EventKind::UpdateWaitOpened(wait) => wait.shielded,
+        EventKind::ConditionWaitOpened(wait) => wait.shielded,
+        EventKind::ChildStarted(child) => child.shielded,
+        _ => false,
+    }
 }
 
 /// How many operations of a sort are open.

@@ -1,6 +1,7 @@
 //! Single rules of a run.
 
 use super::*;
+use crate::model::Closed;
 
 #[test]
 fn a_request_to_end_ends_what_is_open_and_nothing_later() {
@@ -79,9 +80,9 @@ fn a_run_that_continues_hands_on_the_signals_that_no_wait_got() {
 }
 
 #[test]
-fn signals_beyond_their_limit_are_kept_and_reported_once() {
+fn signals_that_come_near_their_limit_are_reported_once_and_all_kept() {
     let limits = Limits {
-        pending_signals: 2,
+        pending_signals: 3,
         ..Limits::default()
     };
     let (identity, state) = (begin().identity().clone(), begin().state().clone());
@@ -96,10 +97,98 @@ fn signals_beyond_their_limit_are_kept_and_reported_once() {
         draft.take(place, message).expect("taken");
     }
 
-    let strain = |is_exceeded| Strain {
+    let strain = Strain {
         limit: crate::limits::Limit::PendingSignals,
-        is_exceeded,
+        is_exceeded: false,
     };
-    assert_eq!(draft.take_strains(), [strain(false), strain(true)]);
-    assert_eq!(cut(&mut draft).records.len(), 4);
+    // The sender was refused, or was told by another version that they arrive.
+    assert_eq!(draft.take_strains(), [strain]);
+    let turn = cut(&mut draft);
+    assert_eq!((turn.records.len(), turn.buffered), (4, Some(4)));
+    assert_eq!(cut(&mut draft).buffered, None, "as many as before");
+}
+
+/// A draft of a run with these limits.
+fn limited(limits: Limits) -> Draft {
+    let draft = begin();
+    Draft::new(draft.identity().clone(), draft.state().clone(), 0, limits)
+}
+
+fn timer(step: u64) -> Command {
+    let delay = Duration::from_mins(1);
+    Command::Timer { step, delay }
+}
+
+#[test]
+fn a_run_that_takes_no_refusal_for_an_answer_is_ended() {
+    let mut draft = limited(Limits {
+        history_events: 10,
+        ..Limits::default()
+    });
+    let mut asked = 0;
+    while !draft.state().is_closed() {
+        asked += 1;
+        draft.begin_batch();
+        draft.carry_out(timer(asked)).expect("refused at worst");
+        assert!(asked < 2000, "it goes on for ever");
+    }
+
+    // Nine timers after its start, refusals up to a thousand beyond, and its end.
+    assert_eq!(draft.state().length(), 10 + 1000 + 1);
+    assert_eq!(draft.state().open().count(), 0);
+    let Then::Close(closing) = cut(&mut draft).then else {
+        panic!("it goes on")
+    };
+    let Closed::Terminated(failure) = closing.closed else {
+        panic!("{:?}", closing.closed)
+    };
+    assert_eq!(failure.kind, Failure::LIMIT_EXCEEDED);
+}
+
+#[test]
+fn a_run_whose_history_is_full_may_end_as_it_likes() {
+    for end in [
+        Command::Complete(payload(1)),
+        Command::Fail(Failure::new("enough")),
+    ] {
+        let mut draft = limited(Limits {
+            history_events: 1,
+            ..Limits::default()
+        });
+        for step in 1..=1000 {
+            draft.carry_out(timer(step)).expect("refused");
+        }
+
+        draft.carry_out(end).expect("carried out");
+
+        assert!(draft.state().is_closed());
+        let Then::Close(closing) = cut(&mut draft).then else {
+            panic!("it goes on")
+        };
+        assert!(!matches!(closing.closed, Closed::Terminated(_)));
+    }
+}
+
+#[test]
+fn a_request_to_end_leaves_what_is_shielded_and_ends_the_rest() {
+    let mut draft = begin();
+    draft.carry_out(timer(1)).expect("a timer");
+    draft.carry_out(Command::Shield { step: 2 }).expect("noted");
+    draft.carry_out(timer(2)).expect("a timer");
+    draft.carry_out(timer(3)).expect("a timer");
+    let request = events::CancelRequested {
+        reason: "enough".to_owned(),
+    };
+
+    draft
+        .take(1, came(None, EventKind::CancelRequested(request)))
+        .expect("taken");
+
+    let open: Vec<_> = draft.state().open().map(|(step, _)| step).collect();
+    assert_eq!(open, [2]);
+    // And so it is told by the history.
+    let kinds = history(&[cut(&mut draft)]).into_iter().map(|it| it.kind);
+    let shielded =
+        kinds.filter(|kind| matches!(kind, EventKind::TimerScheduled(it) if it.shielded));
+    assert_eq!(shielded.count(), 1);
 }

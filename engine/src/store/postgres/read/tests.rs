@@ -31,6 +31,7 @@ async fn a_search_by_attribute_walks_over_no_table() {
         "BEGIN; CREATE SCHEMA coord_test_search; SET LOCAL search_path = coord_test_search",
         include_str!("../../../../migrations/postgres/0001_engine.sql"),
         include_str!("../../../../migrations/postgres/0003_attributes.sql"),
+        include_str!("../../../../migrations/postgres/0007_signals.sql"),
         RUNS,
     ] {
         let done = sqlx::raw_sql(statement).execute(&mut connection).await;

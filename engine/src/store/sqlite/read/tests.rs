@@ -15,6 +15,7 @@ async fn a_search_by_attribute_walks_over_no_table() {
     for step in [
         include_str!("../../../../migrations/sqlite/0001_engine.sql"),
         include_str!("../../../../migrations/sqlite/0003_attributes.sql"),
+        include_str!("../../../../migrations/sqlite/0007_signals.sql"),
     ] {
         let done = sqlx::raw_sql(step).execute(&mut connection).await;
         done.expect("a schema");
