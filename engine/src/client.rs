@@ -12,7 +12,7 @@ mod update;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coord_core::Result;
+use coord_core::{Error, Result};
 use serde::Serialize;
 
 use crate::engine::Core;
@@ -66,11 +66,12 @@ impl Client {
     /// ended; runs that are started meanwhile are younger than all pages.
     ///
     /// # Errors
-    /// `Unavailable` or `Timeout` when the database does not answer.
+    /// `Invalid` when the filter is of another namespace than the client. `Unavailable` or `Timeout` when the database does not answer.
     ///
     /// # Cancel safety
     /// Safe.
     pub async fn list(&self, listing: &Listing) -> Result<Page> {
+        self.check(&listing.filter.namespace)?;
         self.core.store.list(listing).await
     }
 
@@ -89,12 +90,24 @@ impl Client {
     /// How many runs `filter` means, at a cost that grows with their number.
     ///
     /// # Errors
-    /// `Unavailable` or `Timeout` when the database does not answer.
+    /// `Invalid` when the filter is of another namespace than the client. `Unavailable` or `Timeout` when the database does not answer.
     ///
     /// # Cancel safety
     /// Safe.
     pub async fn count(&self, filter: &Filter) -> Result<u64> {
+        self.check(&filter.namespace)?;
         self.core.store.count(filter).await
+    }
+
+    /// Who has the client of one tenant sees nothing of another by it.
+    fn check(&self, other: &Namespace) -> Result<()> {
+        if *other == self.namespace {
+            return Ok(());
+        }
+        let own = &self.namespace;
+        Err(Error::invalid(format!(
+            "listing what is in namespace {other}: this client is for {own}"
+        )))
     }
 
     /// The schedule `id`. Nothing is asked yet.
@@ -105,12 +118,13 @@ impl Client {
     /// Schedules of this namespace, by their ids.
     ///
     /// # Errors
-    /// `Unavailable` or `Timeout` when the database does not answer; `Corrupt` when one does not
+    /// `Invalid` when the listing is of another namespace than the client. `Unavailable` or `Timeout` when the database does not answer; `Corrupt` when one does not
     /// read.
     ///
     /// # Cancel safety
     /// Safe.
     pub async fn list_schedules(&self, listing: &ScheduleListing) -> Result<SchedulePage> {
+        self.check(&listing.namespace)?;
         self.core.store.list_schedules(listing).await
     }
 

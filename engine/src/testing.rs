@@ -49,7 +49,8 @@
 //! # Golden histories
 //! A run that is under way when new code is deployed goes on along its history. [`replay`] checks
 //! whether code still follows a history that was taken from production by
-//! [`Handle::history`](crate::client::Handle::history); keep one for each way through a workflow.
+//! [`Handle::export`](crate::client::Handle::export); keep the document of one for each way through
+//! a workflow. [`replay_with`] does so for an engine that has a [`Codec`](crate::Codec).
 
 mod calls;
 mod golden;
@@ -70,7 +71,7 @@ use crate::memory::Memory;
 use crate::model::{Failure, Namespace, Queue, TaskKind, TypeName, WorkflowId};
 use crate::worker::{Attempt, Worker, WorkerBuilder};
 
-pub use golden::replay;
+pub use golden::{replay, replay_with};
 
 /// How many rounds of all tasks without a change count as standstill. More than any way from one
 /// change to the next; each costs a microsecond.
@@ -94,6 +95,7 @@ pub struct TestKitBuilder {
     engine: Engine,
     worker: WorkerBuilder,
     known: HashSet<TypeName>,
+    may_fail: bool,
 }
 
 /// An engine in memory with its worker. Dropped, it stops.
@@ -102,6 +104,7 @@ pub struct TestKit {
     engine: Engine,
     client: Client,
     known: HashSet<TypeName>,
+    may_fail: bool,
     _worker: Worker,
 }
 
@@ -136,6 +139,7 @@ impl TestKit {
             engine,
             worker,
             known: HashSet::new(),
+            may_fail: false,
         })
     }
 }
@@ -177,6 +181,13 @@ impl TestKitBuilder {
         self.activity(activity, move |_, input| std::future::ready(answer(input)))
     }
 
+    /// Lets workflows fail: a test that is about that looks at how they [end](TestKit::ended).
+    /// Default: a workflow that fails, fails the test.
+    pub const fn may_fail(mut self) -> Self {
+        self.may_fail = true;
+        self
+    }
+
     /// The kit, at work.
     pub fn start(self) -> TestKit {
         TestKit {
@@ -184,6 +195,7 @@ impl TestKitBuilder {
             memory: self.memory,
             engine: self.engine,
             known: self.known,
+            may_fail: self.may_fail,
             _worker: self.worker.start(),
         }
     }
@@ -237,7 +249,8 @@ impl TestKit {
     ///
     /// # Errors
     /// `Invalid` when more than `limit` tasks are begun, when a workflow panics, diverges from its
-    /// history or waits for something that is not of its context, and when a task is due for which
+    /// history or waits for something that is not of its context, when one that a test or a schedule
+    /// has started fails and [none may](TestKitBuilder::may_fail), and when a task is due for which
     /// there is neither code nor a mock.
     ///
     /// # Cancel safety
@@ -248,7 +261,8 @@ impl TestKit {
         loop {
             let look = self.memory.look();
             let begun = look.begun - before;
-            if let Some(trouble) = look.trouble {
+            let failed = look.failed.filter(|_| !self.may_fail);
+            if let Some(trouble) = look.trouble.or(failed) {
                 return Err(Error::invalid(trouble));
             }
             if begun > limit {
@@ -261,13 +275,19 @@ impl TestKit {
                 tokio::task::yield_now().await;
                 continue;
             }
-            let Some(task) = look.due.first() else {
+            let due = look.due.first();
+            if let Some(task) = due {
+                self.check_known(task)?;
+            } else if !look.fires {
                 return Ok(begun);
-            };
-            self.check_known(task)?;
+            }
             if waited == PATIENCE {
-                let (queue, _, name) = task;
-                let message = format!("{name} is due, and nobody takes it from queue {queue}");
+                let message = match due {
+                    Some((queue, _, name)) => {
+                        format!("{name} is due, and nobody takes it from queue {queue}")
+                    }
+                    None => "a schedule is due, and does not fire".to_owned(),
+                };
                 return Err(Error::invalid(message));
             }
             // Its poller looks again after a pause.
@@ -285,7 +305,8 @@ impl TestKit {
         Ok(())
     }
 
-    /// Lets `span` pass with everything that happens in it: timers, retries, deadlines, leases.
+    /// Lets `span` pass with everything that happens in it: timers, retries, deadlines, leases, and
+    /// the occurrences of schedules, each at its instant.
     ///
     /// # Errors
     /// Those of [`run_ready`](Self::run_ready).

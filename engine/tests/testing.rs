@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use coord_engine::Limits;
 use coord_engine::flow::{Activity, Context, Either, Signal, Workflow, select};
-use coord_engine::model::{Failure, Retry};
-use coord_engine::testing::{TestKit, replay};
+use coord_engine::model::{Failure, History, Overlap, Retry, ScheduleId, When};
+use coord_engine::testing::{TestKit, replay, replay_with};
 use coord_engine::worker::Attempt;
+use coord_engine::{Codec, Limits};
 
 const ORDER: Workflow<u32, String> = Workflow::new("shop.order");
 const CHARGE: Activity<u32, u64> = Activity::new("shop.charge");
@@ -89,7 +89,7 @@ async fn retries_and_deadlines_of_real_activities_happen_in_virtual_time() {
         Err(Failure::new("the bank is closed"))
     }
     let kit = TestKit::new().await.expect("a kit").workflow(ORDER, order);
-    let kit = kit.activity(CHARGE, charge).start();
+    let kit = kit.activity(CHARGE, charge).may_fail().start();
     let placed = kit.begin(ORDER, "order-17", &21).await.expect("started");
 
     kit.run_ready(10).await.expect("no trouble");
@@ -211,9 +211,12 @@ async fn a_golden_history_is_followed_or_shown_beside_what_the_code_asks_for() {
     let kit = kit.mock(CHARGE, |_| Ok(7)).mock(REFUND, |_| Ok(())).start();
     let placed = kit.begin(ORDER, "order-17", &21).await.expect("started");
     kit.run_ready(10).await.expect("no trouble");
-    let open = placed.history().await.expect("a history");
+    let open = placed.export().await.expect("a history");
     kit.pass(8 * DAY).await.expect("no trouble");
-    let ended = placed.history().await.expect("a history");
+    let ended = placed.export().await.expect("a history");
+    // As it lies in a file beside the test.
+    let document = ended.to_json().expect("a document");
+    let ended = History::from_json(&document).expect("a history");
 
     replay(ORDER, order, &open).expect("the same code");
     replay(ORDER, order, &ended).expect("the same code");
@@ -228,4 +231,103 @@ async fn a_golden_history_is_followed_or_shown_beside_what_the_code_asks_for() {
     }
     let other: Workflow<u32, String> = Workflow::new("shop.other");
     assert!(replay(other, order, &open).is_err(), "of another workflow");
+}
+
+/// Turns all bits around: enough to see that nothing goes by it.
+struct Inverted;
+
+impl Codec for Inverted {
+    fn name(&self) -> &'static str {
+        "inverted"
+    }
+
+    fn encode(&self, json: Vec<u8>) -> coord_core::Result<Vec<u8>> {
+        Ok(json.iter().map(|byte| !byte).collect())
+    }
+
+    fn decode(&self, stored: &[u8]) -> coord_core::Result<Vec<u8>> {
+        Ok(stored.iter().map(|byte| !byte).collect())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_golden_history_of_a_codec_is_followed_with_it_and_refused_without() {
+    let kit = TestKit::with(|engine| engine.codec(Inverted)).await;
+    let kit = kit.expect("a kit").workflow(ORDER, order);
+    let kit = kit.mock(CHARGE, |_| Ok(7)).mock(REFUND, |_| Ok(())).start();
+    let placed = kit.begin(ORDER, "order-17", &21).await.expect("started");
+    kit.pass(8 * DAY).await.expect("no trouble");
+    let golden = placed.export().await.expect("a history");
+
+    replay_with(Inverted, ORDER, order, &golden).expect("the same code");
+
+    let error = replay(ORDER, order, &golden).expect_err("it cannot be read");
+    assert!(error.to_string().contains("inverted"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workflow_that_fails_fails_the_test_unless_it_may() {
+    async fn lost(_: Context, _: u32) -> Result<String, Failure> {
+        Err(Failure::new("lost").of_kind("lost"))
+    }
+    async fn careful(ctx: Context, cents: u32) -> Result<String, Failure> {
+        const LOST: Workflow<u32, String> = Workflow::new("shop.lost");
+        let failed = ctx.child(LOST, &cents).await.expect_err("it is lost");
+        Ok(failed.kind)
+    }
+    const LOST: Workflow<u32, String> = Workflow::new("shop.lost");
+    let kit = TestKit::new().await.expect("a kit").workflow(LOST, lost);
+    let kit = kit.workflow(ORDER, careful).start();
+    // What its parent deals with is no failure of the test.
+    let order = kit.begin(ORDER, "a", &1).await.expect("started");
+    kit.run_ready(10).await.expect("dealt with");
+    assert_eq!(
+        kit.ended(&order).await.expect("ended"),
+        Ok("lost".to_owned())
+    );
+
+    kit.begin(LOST, "b", &1).await.expect("started");
+
+    let error = kit.run_ready(10).await.expect_err("it fails");
+    assert!(error.to_string().contains("shop.lost"), "{error}");
+    let kit = TestKit::new().await.expect("a kit").workflow(LOST, lost);
+    let kit = kit.may_fail().start();
+    let order = kit.begin(LOST, "b", &1).await.expect("started");
+    kit.run_ready(10).await.expect("it may");
+    let ended = kit.ended(&order).await.expect("ended");
+    assert_eq!(ended.expect_err("it fails").kind, "lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn schedules_fire_at_their_instants_while_time_passes() {
+    const REPORT: Workflow<(), i64> = Workflow::new("shop.report");
+    async fn report(ctx: Context, (): ()) -> Result<i64, Failure> {
+        let occurrence = ctx.occurrence().ok_or_else(|| Failure::new("none"))?;
+        ctx.sleep(Duration::from_hours(1)).await?;
+        // How late it was, in milliseconds, beside the hour that it takes.
+        let late = ctx.now().since(occurrence.at).as_millis();
+        i64::try_from(late).map_err(Failure::from)
+    }
+    let kit = TestKit::new().await.expect("a kit");
+    let kit = kit.workflow(REPORT, report).start();
+    let id = ScheduleId::new("daily").expect("an id");
+    let daily = kit.client().schedule(id);
+    let when = When::cron("0 9 * * *", "Europe/Berlin");
+    let created = daily.create(when, REPORT, &()).overlap(Overlap::BufferAll);
+    // Far less than the time that passes in one go.
+    let created = created.catch_up(Duration::from_mins(1));
+    created.await.expect("created");
+
+    kit.pass(30 * DAY).await.expect("no trouble");
+
+    let described = daily.describe().await.expect("an answer").expect("there");
+    assert_eq!(described.record.state.fires, 30);
+    assert_eq!(described.record.state.missed, 0);
+    for fire in &described.fires {
+        let report = kit.client().handle(REPORT, fire.workflow.clone());
+        match kit.ended(&report).await {
+            Ok(late) => assert!((3_600_000..3_605_000).contains(&late.expect("a time"))),
+            Err(_) => assert_eq!(fire.at, described.fires[0].at, "the last one may go on"),
+        }
+    }
 }

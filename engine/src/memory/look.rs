@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::Memory;
-use crate::model::{Queue, Record, TaskKind, TaskStatus, TypeName};
+use super::schedule::ScheduleRow;
+use super::tables::RunRow;
+use crate::model::{Closed, Queue, Record, TaskKind, TaskStatus, TypeName};
 use crate::store::{Then, Write};
 
 /// The store at one instant.
@@ -17,6 +19,10 @@ pub(crate) struct Look {
     pub(crate) due: Vec<(Queue, TaskKind, TypeName)>,
     /// What went wrong with a workflow task.
     pub(crate) trouble: Option<String>,
+    /// A workflow that failed, or whose time was over, and that nobody else has started.
+    pub(crate) failed: Option<String>,
+    /// Whether a schedule is to be looked at.
+    pub(crate) fires: bool,
     /// Whether somebody works, or would have to.
     pub(crate) is_busy: bool,
     /// How long it takes until anything is due, if anything is.
@@ -30,7 +36,10 @@ impl Memory {
         let tasks = || tables.tasks.values();
         let to_come = tasks().filter(|task| task.status == TaskStatus::Ready);
         let to_come = to_come.flat_map(|task| [task.available_at, task.deadline()]);
+        let looks = || tables.schedules.values().map(ScheduleRow::look_at);
+        let to_come = to_come.chain(looks());
         let next_due = to_come.filter(|at| at.comes() && *at > tables.now).min();
+        let fires = looks().any(|at| at <= tables.now);
         let due = tasks().filter(|task| is_due(task.status, task.available_at));
         let workflow_tasks = tasks().filter(|task| task.kind == TaskKind::Workflow);
         let mut trouble = workflow_tasks.filter_map(|task| {
@@ -44,8 +53,11 @@ impl Memory {
                 .map(|task| (task.queue.clone(), task.kind, task.name.clone()))
                 .collect(),
             trouble: trouble.next(),
-            is_busy: tasks()
-                .any(|task| task.status == TaskStatus::Leased || task.deadline() <= tables.now),
+            failed: tables.runs.values().find_map(failed),
+            fires,
+            is_busy: fires
+                || tasks()
+                    .any(|task| task.status == TaskStatus::Leased || task.deadline() <= tables.now),
             next_due: next_due.map(|due| due.since(tables.now)),
         }
     }
@@ -56,6 +68,14 @@ impl Memory {
         let histories = tables.runs.values().map(|row| row.history.clone());
         histories.flatten().collect()
     }
+}
+
+fn failed(row: &RunRow) -> Option<String> {
+    let run = row.run.parent.is_none().then_some(&row.run)?;
+    let (Closed::Failed(failure) | Closed::TimedOut(failure)) = run.closed.as_ref()? else {
+        return None;
+    };
+    Some(format!("{} ({}): {failure}", run.workflow, run.name))
 }
 
 /// How many tasks a write begins.

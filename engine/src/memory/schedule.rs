@@ -17,6 +17,13 @@ pub(super) struct ScheduleRow {
     fires: Vec<Fired>,
 }
 
+impl ScheduleRow {
+    /// When a scheduler has something to do for it.
+    pub(super) const fn look_at(&self) -> Timestamp {
+        self.record.look_at
+    }
+}
+
 impl Tables {
     pub(super) fn schedule(&mut self, write: &ScheduleWrite) -> Outcome {
         let key = ScheduleKey {

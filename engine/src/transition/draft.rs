@@ -224,16 +224,7 @@ impl Draft {
                 };
                 self.refuse(step, refused)
             }
-            Command::Answer { request, result } => match result {
-                Ok(answer) => {
-                    let completed = events::UpdateCompleted { request };
-                    self.add(None, EventKind::UpdateCompleted(completed), Some(answer))
-                }
-                Err(failure) => {
-                    let rejected = events::UpdateRejected { request, failure };
-                    self.add(None, EventKind::UpdateRejected(rejected), None)
-                }
-            },
+            Command::Answer { request, result } => self.answer(request, result),
             Command::Child(child) => self.start_child(*child),
             Command::StepEnded { step, name, result } => match result {
                 Ok(value) => {

@@ -4,7 +4,7 @@ use coord_core::Result;
 
 use super::Draft;
 use crate::limits::Limit;
-use crate::model::{Closed, EventKind, Failure, Message, OpKind, events};
+use crate::model::{Closed, EventKind, Failure, Message, OpKind, Payload, RequestId, events};
 
 impl Draft {
     /// Takes the message at `place` of the inbox; one that the run no longer wants is dropped.
@@ -126,6 +126,23 @@ impl Draft {
             | EventKind::ChildCancelled(_)
             | EventKind::ChildTerminated(_) => op.kind == OpKind::Child,
             _ => false,
+        }
+    }
+
+    pub(super) fn answer(
+        &mut self,
+        request: RequestId,
+        result: std::result::Result<Payload, Failure>,
+    ) -> Result<()> {
+        match result {
+            Ok(answer) => {
+                let completed = events::UpdateCompleted { request };
+                self.add(None, EventKind::UpdateCompleted(completed), Some(answer))
+            }
+            Err(failure) => {
+                let rejected = events::UpdateRejected { request, failure };
+                self.add(None, EventKind::UpdateRejected(rejected), None)
+            }
         }
     }
 

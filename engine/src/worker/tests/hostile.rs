@@ -160,13 +160,15 @@ async fn a_context_that_is_used_in_a_step_or_a_task_of_its_own_is_named_with_its
     }
     async fn in_task(ctx: Context, (): ()) -> Result<u32, Failure> {
         let own = ctx.clone();
-        tokio::spawn(async move { own.activity(DOUBLE, &1).await });
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(async move { own.activity(DOUBLE, &1).await });
         ctx.sleep(MINUTE).await?;
         Ok(1)
     }
     async fn moved(ctx: Context, (): ()) -> Result<u32, Failure> {
         let call = ctx.activity(DOUBLE, &1);
-        tokio::spawn(call);
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(call);
         ctx.sleep(MINUTE).await?;
         Ok(1)
     }
@@ -468,9 +470,7 @@ async fn what_panics_when_it_is_dropped_fails_its_turn_and_harms_no_other() {
     struct Grumpy;
     impl Drop for Grumpy {
         fn drop(&mut self) {
-            if !std::thread::panicking() {
-                panic!("not yet");
-            }
+            assert!(std::thread::panicking(), "not yet");
         }
     }
     async fn grumpy(ctx: Context, (): ()) -> Result<u32, Failure> {
