@@ -16,6 +16,7 @@ use crate::store::Store;
 pub(crate) struct Aside {
     runtime: Handle,
     store: Arc<dyn Store>,
+    is_apart: bool,
     /// Dropping it stops the thread.
     _stop: oneshot::Sender<()>,
 }
@@ -40,6 +41,7 @@ impl Aside {
             return Ok(Self {
                 runtime: Handle::current(),
                 store: Arc::clone(store),
+                is_apart: false,
                 _stop: stop,
             });
         };
@@ -54,12 +56,18 @@ impl Aside {
         Ok(Self {
             runtime: handle,
             store: apart,
+            is_apart: true,
             _stop: stop,
         })
     }
 
     pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
+    }
+
+    /// Whether it is another thread than the caller's.
+    pub(crate) const fn is_apart(&self) -> bool {
+        self.is_apart
     }
 
     /// The database, through the connections of the thread. To be called on its runtime alone.

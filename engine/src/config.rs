@@ -62,10 +62,14 @@ pub struct EngineConfig {
     pub limits: Limits,
     /// How soon the others notice that this process is gone.
     pub recovery: Recovery,
+    /// Whether this process may be the one that looks after the others.
+    pub recovers: bool,
     /// For how long closed runs are kept where their namespace does not say.
     pub retention: Duration,
     /// How long a worker leases a task.
     pub lease: Duration,
+    /// How long the lease of a local step is at most; `None` for that of every task.
+    pub local_lease: Option<Duration>,
     /// How many runs a worker keeps in memory between their turns.
     pub cached_runs: usize,
     /// For how long a caller waits for the answer to an update who does not say.
@@ -99,8 +103,10 @@ impl EngineConfig {
             node: read::id(env, &v::APP_NAME, NodeName::new)?,
             limits: Limits::from_env(env)?,
             recovery,
+            recovers: read::recovers(env)?,
             retention: read::retention(env)?,
             lease: read::lease(env)?,
+            local_lease: read::local_lease(env)?,
             cached_runs: read::cached_runs(env)?,
             update_wait: read::update_wait(env)?,
             log_level: read::log_level(env)?,
@@ -142,6 +148,15 @@ impl EngineConfig {
             builder.namespace(self.namespace.clone())
         } else {
             builder
+        };
+        let builder = if self.recovers {
+            builder
+        } else {
+            builder.without_recovery()
+        };
+        let builder = match self.local_lease {
+            Some(bound) => builder.local_lease(bound),
+            None => builder,
         };
         let builder = match &self.node {
             Some(node) => builder.node(node.clone()),

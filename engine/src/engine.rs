@@ -15,14 +15,18 @@ use crate::committer::{Committer, Patience, locked, unanswered};
 use crate::fleet::Fleet;
 use crate::limits::Limits;
 use crate::model::{Ids, Namespace, NodeName, OwnerId, Queue, Record, RunId, Timestamp};
+use crate::node::Node;
 use crate::recovery::Recovery;
-use crate::retention::{self, RETENTION};
+use crate::retention::{self, RETENTION, Right};
+use crate::roles;
 use crate::schedule;
 use crate::signals::SIGNALS;
+use crate::stall::StallWatch;
 use crate::store::{
     CallerTransaction, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Outcome,
     Ready, Role, Start, Store, Term, Write,
 };
+use crate::upkeep;
 use crate::values::{Codec, Values};
 use crate::wake::{self, Backend, Channel, Health, Wake};
 use crate::worker::{Defaults, Eager, Shop, WorkerBuilder};
@@ -50,11 +54,13 @@ pub(crate) struct Core {
     committer: Committer,
     fleet: Fleet,
     pub(crate) recovery: Recovery,
+    pub(crate) node: Node,
     /// Where leases are renewed.
     pub(crate) aside: Aside,
     /// What workers begin with.
     pub(crate) workers_begin_with: Defaults,
-    retention: Duration,
+    pub(crate) retention: Duration,
+    stall: StallWatch,
     /// The workers of this process, for questions.
     workers: Mutex<Vec<Weak<Shop>>>,
 }
@@ -103,6 +109,7 @@ impl Engine {
     async fn build(builder: EngineBuilder) -> Result<Self> {
         coord_core::signals::register(SIGNALS);
         builder.recovery.check()?;
+        builder.node.check()?;
         let store = match &builder.namespace {
             Some(namespace) => builder.store.within(namespace),
             None => builder.store,
@@ -112,16 +119,12 @@ impl Engine {
         let values = Arc::new(Values::new(builder.codec, builder.limits));
         let (ids, clock) = (Arc::new(Ids::random()), Arc::new(Clock::default()));
         let aside = Aside::start(&store)?;
-        let fleet = Fleet::join(&store, &aside, &ids, (recovery, builder.node)).await?;
+        let joined = Fleet::join(&store, &aside, &ids, (recovery, &builder.node));
+        let (fleet, has_succeeded) = joined.await?;
         let wake = Arc::new(Wake::new(builder.wake));
         let committer = Committer::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&wake));
         let mut watching = JoinSet::new();
         watching.spawn(wake::watch_ends(Arc::clone(&store), Arc::clone(&wake)));
-        watching.spawn(retention::hold(
-            Arc::clone(&store),
-            fleet.owner(),
-            builder.retention,
-        ));
         let core = Arc::new(Core {
             store,
             ids,
@@ -132,13 +135,14 @@ impl Engine {
             committer,
             fleet,
             recovery,
+            node: builder.node,
+            stall: StallWatch::begin(&aside),
             aside,
             workers_begin_with: builder.workers,
             retention: builder.retention,
             workers: Mutex::default(),
         });
-        // Only once the core is there: a scheduler that does not find it takes it for gone, and ends.
-        locked(&core.watching).spawn(schedule::run(Arc::downgrade(&core)));
+        core.watch(has_succeeded);
         Ok(Self { core })
     }
 
@@ -161,7 +165,7 @@ impl Engine {
     /// # Cancel safety
     /// Safe: runs are removed in portions, each whole or not at all.
     pub async fn retire_closed_runs(&self) -> Result<u64> {
-        retention::pass(&*self.core.store, None, self.core.retention).await
+        retention::pass(&self.core, Right::Hand).await
     }
 
     /// Registers `namespace`, for people to find; one that is not registered serves as well. Its
@@ -237,8 +241,8 @@ pub struct EngineBuilder {
     recovery: Recovery,
     namespace: Option<Namespace>,
     retention: Duration,
-    node: Option<NodeName>,
     workers: Defaults,
+    node: Node,
 }
 
 impl EngineBuilder {
@@ -251,8 +255,8 @@ impl EngineBuilder {
             recovery: Recovery::default(),
             namespace: None,
             retention: RETENTION,
-            node: None,
             workers: Defaults::default(),
+            node: Node::default(),
         }
     }
 
@@ -306,7 +310,7 @@ impl EngineBuilder {
     /// What this process is called where processes are listed. Default: a name of its own at each
     /// start.
     pub fn node(mut self, name: NodeName) -> Self {
-        self.node = Some(name);
+        self.node.name = Some(name);
         self
     }
 
@@ -322,12 +326,36 @@ impl EngineBuilder {
         self
     }
 
+    /// As [`node`](Self::node), for a name that something outside gives to one process at a time,
+    /// such as a service of systemd or the pod of a stateful set: whoever had it before is declared
+    /// dead at once, and what it had goes on here without waiting to find out. It loses its leases
+    /// if it lives after all.
+    pub fn exclusive(mut self, name: NodeName) -> Self {
+        self.node.exclusive = true;
+        self.node(name)
+    }
+
+    /// Keeps this process from looking after the others: it declares none dead, and takes back
+    /// nothing. Some process has to; `engine.role_vacant` reports that none does.
+    pub const fn without_recovery(mut self) -> Self {
+        self.node.recovers = false;
+        self
+    }
+
+    /// How long the lease of a local step is at most, at least a second; it is renewed for as long
+    /// as the step runs. What a worker claims along with workflow tasks has it as well. Default: that
+    /// of its worker's tasks, see [`lease`](WorkerBuilder::lease).
+    pub const fn local_lease(mut self, bound: Duration) -> Self {
+        self.node.local_lease = Some(bound);
+        self
+    }
+
     /// Starts it, and brings the schema of its database to this version.
     ///
     /// # Errors
     /// `Unavailable` or `Timeout` when the database does not answer; `Corrupt` when its schema is
     /// of another application or a later version; `Invalid` when the times of
-    /// [`recovery`](Self::recovery) would take the living for dead.
+    /// [`recovery`](Self::recovery) would take the living for dead, or a name is none.
     ///
     /// # Cancel safety
     /// Safe: migrations happen whole or not at all.
@@ -414,11 +442,47 @@ impl Core {
         self.fleet.owner()
     }
 
-    /// Ends what this process does for others, and what they wait for.
+    /// Begins what this process does beside its calls. Only once the core is there: what does not
+    /// find it takes it for gone, and ends.
+    fn watch(self: &Arc<Self>, has_succeeded: bool) {
+        let core = || Arc::downgrade(self);
+        let mut watching = locked(&self.watching);
+        watching.spawn(schedule::run(core()));
+        watching.spawn(retention::hold(core()));
+        watching.spawn(roles::watch(core()));
+        if self.node.recovers {
+            watching.spawn(upkeep::run(core(), has_succeeded));
+        }
+    }
+
+    /// Ends what this process does for others, and what they wait for: its roles are free, and they
+    /// hear of it.
     async fn leave(&self) -> Result<()> {
         let mut watching = std::mem::take(&mut *locked(&self.watching));
         watching.shutdown().await;
-        self.fleet.leave().await
+        self.stall.end().await;
+        let left = self.fleet.leave().await;
+        let roles = Role::ALL.map(Channel::role);
+        self.wake.signal(&roles);
+        self.wake.flush().await;
+        left
+    }
+
+    /// Shows the others whether this process takes no more work: its workers, if it ever had any,
+    /// are about to end.
+    pub(crate) fn show_draining(&self) {
+        let workers = self.workers();
+        let is_draining = !workers.is_empty() && workers.iter().all(|worker| worker.is_closing());
+        self.fleet.show_draining(is_draining);
+    }
+
+    /// How long leases of this process last at least.
+    pub(crate) fn shortest_lease(&self) -> Duration {
+        let leases = self
+            .workers()
+            .into_iter()
+            .map(|worker| worker.shortest_lease());
+        leases.min().unwrap_or(Duration::MAX)
     }
 
     /// A worker of this process has begun.
@@ -426,6 +490,8 @@ impl Core {
         let mut workers = locked(&self.workers);
         workers.retain(|worker| worker.strong_count() > 0);
         workers.push(Arc::downgrade(worker));
+        drop(workers);
+        self.show_draining();
     }
 
     /// The workers of this process.

@@ -1,5 +1,6 @@
 //! Who this process is to the others: an incarnation that shows that it lives.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,9 +13,10 @@ use tokio::time::Instant;
 use crate::aside::Aside;
 use crate::committer::locked;
 use crate::model::{Ids, NodeName, OwnerId};
+use crate::node::Node;
 use crate::recovery::Recovery;
 use crate::signals::Signal;
-use crate::store::{Heartbeat, Incarnation, Registration, Role, Store, Term};
+use crate::store::{Heartbeat, Incarnation, Registered, Registration, Role, Store, Term};
 
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(2));
 
@@ -26,38 +28,52 @@ pub(crate) struct Fleet {
     /// Whether it has left. Held while a role is asked for, so that none comes after that.
     has_left: Arc<tokio::sync::Mutex<bool>>,
     heart: Mutex<JoinSet<()>>,
+    is_draining: Arc<AtomicBool>,
 }
 
 impl Fleet {
-    /// Registers this process, and goes on `aside` to show that it lives.
+    /// Registers this process, and goes on `aside` to show that it lives. Whether it takes over from
+    /// others that are known to be gone.
     pub(crate) async fn join(
         store: &Arc<dyn Store>,
         aside: &Aside,
         ids: &Arc<Ids>,
-        (recovery, node): (Recovery, Option<NodeName>),
-    ) -> Result<Self> {
+        (recovery, node): (Recovery, &Node),
+    ) -> Result<(Self, bool)> {
         let id = ids.owner();
-        let node = node.map_or_else(|| ids.stem().to_owned(), |node| node.to_string());
+        let is_draining = Arc::new(AtomicBool::new(false));
         let member = |store| Member {
             store: Arc::clone(store),
             ids: Arc::clone(ids),
-            node: node.clone(),
+            name: node
+                .name
+                .as_ref()
+                .map_or_else(|| ids.stem(), NodeName::as_str)
+                .to_owned(),
             recovery,
+            is_draining: Arc::clone(&is_draining),
         };
-        member(store).register(&id).await?;
+        let registered = member(store).register(&id, node.exclusive).await?;
         let owner = Arc::new(watch::Sender::new(id));
         let mut heart = JoinSet::new();
         heart.spawn_on(
             member(aside.store()).live(Arc::clone(&owner)),
             aside.runtime(),
         );
-        Ok(Self {
+        let fleet = Self {
             owner,
             store: Arc::clone(store),
             recovery,
             has_left: Arc::default(),
             heart: Mutex::new(heart),
-        })
+            is_draining,
+        };
+        Ok((fleet, registered.buried > 0))
+    }
+
+    /// Shows with its next sign of life whether it takes no more work.
+    pub(crate) fn show_draining(&self, is_draining: bool) {
+        self.is_draining.store(is_draining, Ordering::Relaxed);
     }
 
     /// The incarnation. Another one than before means that all leases of that one are lost.
@@ -98,7 +114,7 @@ impl Fleet {
         let mut heart = std::mem::take(&mut *locked(&self.heart));
         heart.shutdown().await;
         let id = self.owner.borrow().clone();
-        for role in [Role::Recovery, Role::Scheduler, Role::Retention] {
+        for role in Role::ALL {
             // That says which term it is. One that nobody has is taken and given up.
             let term = self.store.elect(role, &id, self.recovery.term).await?;
             if let Some(term) = term {
@@ -119,23 +135,25 @@ struct Member {
     store: Arc<dyn Store>,
     ids: Arc<Ids>,
     /// What it is called where processes are listed.
-    node: String,
+    name: String,
     recovery: Recovery,
+    is_draining: Arc<AtomicBool>,
 }
 
 impl Member {
-    async fn register(&self, id: &OwnerId) -> Result<()> {
+    async fn register(&self, id: &OwnerId, exclusive: bool) -> Result<Registered> {
         let registration = Registration {
             incarnation: Incarnation {
                 id: id.clone(),
-                node: self.node.clone(),
+                node: self.name.clone(),
                 build: None,
                 pid: std::process::id(),
             },
             ttl: self.recovery.ttl,
             alone: false,
+            exclusive,
         };
-        self.store.register(&registration).await.map(drop)
+        self.store.register(&registration).await
     }
 
     /// Beats for as long as it is polled. An incarnation that was declared dead, or that could not
@@ -181,7 +199,7 @@ impl Member {
         let heartbeat = Heartbeat {
             id: id.clone(),
             ttl: self.recovery.ttl,
-            draining: false,
+            draining: self.is_draining.load(Ordering::Relaxed),
             stopped,
         };
         Ok(self.store.heartbeat(&heartbeat).await?.is_some())
@@ -198,11 +216,12 @@ impl Member {
             let sent = Instant::now();
             let ended = self.beat(id, true).await;
             let begun = match ended {
-                Ok(_) => self.register(&next).await,
+                // Whoever came under an exclusive name since is to stay.
+                Ok(_) => self.register(&next, false).await,
                 Err(error) => Err(error),
             };
             match begun {
-                Ok(()) => return sent,
+                Ok(_) => return sent,
                 Err(error) => Signal::StoreFailed {
                     error: Detail::error(&error),
                 }

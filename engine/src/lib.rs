@@ -110,14 +110,18 @@ pub mod limits;
 #[cfg(any(test, feature = "testing"))]
 pub mod memory;
 pub mod model;
+mod node;
 mod recovery;
 mod retention;
+mod roles;
 mod schedule;
 mod signals;
+mod stall;
 pub mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod transition;
+mod upkeep;
 mod values;
 pub mod wake;
 pub mod worker;

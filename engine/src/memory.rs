@@ -18,10 +18,11 @@ use tokio::time::Instant;
 
 use crate::model::{Namespace, OwnerId, Run, Timestamp};
 use crate::store::{
-    Applied, Claim, Claimed, Description, DuePage, DueSchedules, Filter, Heartbeat, Hints, Listing,
-    Load, Loaded, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page,
-    Registration, Renewal, Renewed, Reply, Retire, Role, ScheduleDescription, ScheduleKey,
-    ScheduleListing, SchedulePage, Store, Sweep, Swept, Target, Tenant, Term, Write,
+    Applied, Claim, Claimed, Description, DuePage, DueSchedules, Filter, Heartbeat, Hints, Lacking,
+    Listing, Load, Loaded, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue,
+    Page, Registered, Registration, Renewal, Renewed, Reply, Retire, Role, Roles,
+    ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep, Swept, Target,
+    Tenant, Term, Unattended, Write,
 };
 use tables::Tables;
 
@@ -179,7 +180,7 @@ impl Store for Memory {
         self.reply(|tables| Ok(tables.list_schedules(listing)))
     }
 
-    fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp> {
+    fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Registered> {
         self.reply(|tables| Ok(tables.register(registration, self.scope.as_ref())))
     }
 
@@ -198,6 +199,18 @@ impl Store for Memory {
         ttl: Duration,
     ) -> Reply<'a, Option<Term>> {
         self.reply(|tables| Ok(tables.elect((role, self.scope.as_ref()), holder, ttl)))
+    }
+
+    fn roles(&self) -> Reply<'_, Roles> {
+        self.reply(|tables| Ok(tables.roles(self.scope.as_ref())))
+    }
+
+    fn forget(&self, idle: Duration, limit: u32) -> Reply<'_, u64> {
+        self.reply(|tables| Ok(tables.forget(idle, limit, self.scope.as_ref())))
+    }
+
+    fn unattended<'a>(&'a self, page: &'a Unattended) -> Reply<'a, Lacking> {
+        self.reply(|tables| Ok(tables.unattended(page)))
     }
 
     fn resign<'a>(&'a self, term: &'a Term) -> Reply<'a, ()> {

@@ -17,22 +17,24 @@ use tokio::time::Instant;
 use crate::engine::Core;
 use crate::model::{
     Attributes, Buffered, Closed, Due, Event, EventKind, Failure, Marks, Message, Occurrence,
-    ScheduleRecord, Timestamp, events,
+    OwnerId, ScheduleRecord, Timestamp, events,
 };
+use crate::roles::{Seat, Seated};
 use crate::signals::Signal;
 use crate::store::{
     Deliver, DueSchedules, Fire, OnDuplicate, Outcome, Role, ScheduleKey, ScheduleWrite, Start,
-    Target, Term, Terminate, Write,
+    Target, Terminate, Write,
 };
 use crate::transition::schedule::{Plan, advance};
 use crate::transition::{cancel_message, closing};
+use crate::wake::Channel;
 
 /// How long a scheduler looks without news. A schedule that another process has created or changed
 /// waits for at most this long, and so does an occurrence that waits for a workflow to end.
 const EVERY: Duration = Duration::from_secs(1);
 /// How long the one who fires is the one.
 const TERM: Duration = Duration::from_secs(8);
-/// How often it renews that, and how often others ask whether it still does.
+/// How often it renews that.
 const RENEW: Duration = Duration::from_secs(3);
 /// How many schedules are read at a time, and written together.
 const PAGE: u32 = 100;
@@ -44,30 +46,42 @@ pub(crate) async fn run(core: Weak<Core>) {
     loop {
         // Only for the look, so that an engine that nobody uses any more goes.
         let Some(held) = core.upgrade() else { return };
+        // Before the look, so that a role that is given up during it is not missed.
+        let heard = held.wake.snapshot(&[Channel::role(Role::Scheduler)]);
         let wait = scheduler.look(&held).await;
         drop(held);
-        tokio::time::sleep(wait).await;
+        heard.wait(Instant::now() + wait).await;
     }
 }
 
-#[derive(Default)]
 struct Scheduler {
-    /// The term, and when it was asked for.
-    term: Option<(Term, Instant)>,
+    seat: Seat,
+    /// Who has the role here, and when it was asked for.
+    held: Option<(OwnerId, Instant)>,
     failures: u32,
     overdue: Overdue,
+}
+
+impl Default for Scheduler {
+    fn default() -> Self {
+        Self {
+            seat: Seat::new(Role::Scheduler, TERM),
+            held: None,
+            failures: 0,
+            overdue: Overdue::default(),
+        }
+    }
 }
 
 impl Scheduler {
     /// Looks once, if it is this process's business. How long to wait for the next look.
     async fn look(&mut self, core: &Arc<Core>) -> Duration {
-        let looked = match self.is_elected(core).await {
-            Ok(false) => {
+        let looked = match self.ask(core).await {
+            Ok(Some(wait)) => {
                 self.overdue.show(Duration::ZERO);
-                // Not all at once when a term ends.
-                return RENEW.mul_f64(1.0 - 0.2 * rand::random::<f64>());
+                Ok(wait)
             }
-            Ok(true) => self.fire_due(core).await,
+            Ok(None) => self.fire_due(core).await,
             Err(error) => Err(error),
         };
         match looked {
@@ -84,16 +98,23 @@ impl Scheduler {
         }
     }
 
-    async fn is_elected(&mut self, core: &Core) -> Result<bool> {
+    /// How long to wait where the role is somebody else's; nothing where it is this process's.
+    async fn ask(&mut self, core: &Core) -> Result<Option<Duration>> {
         let owner = core.owner();
         let is_fresh =
-            |(term, since): &(Term, Instant)| term.holder == owner && since.elapsed() < RENEW;
-        if !self.term.as_ref().is_some_and(is_fresh) {
-            let sent = Instant::now();
-            let elected = core.store.elect(Role::Scheduler, &owner, TERM).await?;
-            self.term = elected.map(|term| (term, sent));
+            |(holder, since): &(OwnerId, Instant)| *holder == owner && since.elapsed() < RENEW;
+        if self.held.as_ref().is_some_and(is_fresh) {
+            return Ok(None);
         }
-        Ok(self.term.is_some())
+        self.held = None;
+        let sent = Instant::now();
+        match self.seat.ask(core).await? {
+            Seated::Leads(term) => {
+                self.held = Some((term.holder, sent));
+                Ok(None)
+            }
+            Seated::Follows(wait) => Ok(Some(wait)),
+        }
     }
 
     /// Fires what is due, and says how long nothing is.

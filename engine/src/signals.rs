@@ -6,7 +6,7 @@ use coord_core::signals::Detail;
 
 use crate::limits::Limit;
 use crate::model::{AttemptEnd, Cause, TaskKind};
-use crate::store::BlockedReason;
+use crate::store::{BlockedReason, Role};
 use crate::wake;
 
 /// Why a turn of a run failed.
@@ -69,6 +69,9 @@ coord_core::labels! { TaskKind { Workflow => "workflow", Activity => "activity" 
 coord_core::labels! { Cause {
     Schedule => "schedule", Trigger => "trigger", Backfill => "backfill",
 } }
+coord_core::labels! { Role {
+    Recovery => "recovery", Scheduler => "scheduler", Retention => "retention",
+} }
 coord_core::labels! { AttemptEnd { Failed => "failed", TimedOut => "timed_out" } }
 
 /// Every signal this crate can emit.
@@ -95,6 +98,16 @@ pub(crate) enum Signal {
     },
     TasksRecovered {
         tasks: u64,
+    },
+    RunRepaired {
+        run: Detail,
+    },
+    RoleVacant {
+        role: Role,
+        age_s: u64,
+    },
+    RuntimeStalled {
+        age_s: u64,
     },
     LimitNear {
         limit: Limit,
@@ -176,6 +189,15 @@ coord_core::declare! { "engine.";
     TasksRecovered { tasks } => "engine.tasks_recovered",
         "Tasks were taken back from owners that were gone, or that held them for too long.",
         Counter, Warn, Unmonitored("recovery that works; what it cannot recover is set aside as engine.run_blocked");
+    RunRepaired { run } => "engine.run_repaired",
+        "An open run had lost its workflow task, and got a new one: a row was removed behind the engine's back.",
+        Counter, Warn, Ticket(Any(FIFTEEN_MINUTES), Runbook("engine-run-repaired"));
+    RoleVacant { role, age_s } => "engine.role_vacant",
+        "How long nobody has held a role that somebody has to hold, in seconds, as this process sees it; zero when it is held.",
+        Gauge, Warn, Page(Above(60, FIVE_MINUTES), Runbook("engine-role-vacant"));
+    RuntimeStalled { age_s } => "engine.runtime_stalled",
+        "How long the runtime of this process has not run its tasks, in seconds; zero when it does. It shows that it lives and keeps its leases meanwhile.",
+        Gauge, Warn, Page(Above(30, FIVE_MINUTES), Runbook("engine-runtime-stalled"));
     LimitNear { limit, about } => "engine.limit_near",
         "A run comes near one of its limits.",
         Counter, Warn, Ticket(MoreThan(20, FIFTEEN_MINUTES), Runbook("engine-limit"));

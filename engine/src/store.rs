@@ -17,6 +17,10 @@
 //! | Instants are read from the database's clock, after the locks are held. | `a_lease_is_whole_after_a_lock_wait` |
 //! | A claim takes due tasks of its queue and kind by priority, then by the instant at which they became due, then by id; it never takes more than its limit, and not the same task as another. | `claims_go_by_priority_and_age`, `two_claims_never_share_a_task`, `a_claim_takes_no_more_than_its_limit` |
 //! | A claim takes of each kind what it wants, and says when there will be more of a kind that has none. | `a_claim_takes_of_each_kind_what_it_wants`, `an_empty_claim_says_when_to_come_again` |
+//! | What is taken back is taken from the queues in turns. | `much_of_one_queue_keeps_no_other_waiting` |
+//! | An open run that lost its workflow task gets one, and no other run does. | `a_run_that_lost_its_task_goes_on`, `a_run_that_lacks_nothing_is_left_alone` |
+//! | An incarnation that has ended is forgotten after a while, and never while it has a lease. | `those_who_ended_are_forgotten_after_a_while` |
+//! | A node that has one process at a time has the one that came last. | `a_node_that_is_exclusive_has_the_process_that_came_last` |
 //! | A claim does not wait for rows that others have locked, and reads no row that is not due. | `a_claim_passes_locked_rows_by`, and an EXPLAIN test a dialect |
 //! | A run has at most one workflow task. | `news_for_a_run_with_a_task_adds_none` |
 //! | A message gets a dense place in its run's inbox, in the order of commits; a turn that ends while messages wait leaves a workflow task that is due at once. | `news_during_a_turn_is_never_forgotten` |
@@ -97,10 +101,10 @@ use crate::wake::Backend;
 
 pub use caller::CallerTransaction;
 pub use claim::{
-    Claim, Claimed, ClaimedTask, Load, Loaded, LoadedRun, Overdue, Renewal, RenewalItem, Renewed,
-    StillHeld, Sweep, Swept, Wanted,
+    Claim, Claimed, ClaimedTask, Lacking, Load, Loaded, LoadedRun, Overdue, Renewal, RenewalItem,
+    Renewed, StillHeld, Sweep, Swept, Unattended, Wanted,
 };
-pub use fleet::{Heartbeat, Incarnation, Registration, Role, Term};
+pub use fleet::{Heartbeat, Incarnation, Registered, Registration, Role, Roles, Term};
 pub use hints::Hints;
 #[cfg(feature = "mysql")]
 pub use mysql::Mysql;
@@ -118,6 +122,7 @@ pub use schedule::{
 };
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
+pub(crate) use write::LOST_EPOCHS;
 pub use write::{
     Append, Applied, BlockedReason, Closing, CommandKind, Deliver, Fence, Held, Holder, Lease,
     NewActivity, OnDuplicate, Outcome, PutBack, PutBackHow, Ready, Settle, Start, Target,
@@ -173,6 +178,10 @@ pub trait Store: Send + Sync + 'static {
     /// nor draining.
     fn sweep<'a>(&'a self, sweep: &'a Sweep) -> Reply<'a, Swept>;
 
+    /// Looks through a page of open runs for those that lack their workflow task, and says where the
+    /// next page begins. Nothing is reserved: [`Write::Repair`] looks again.
+    fn unattended<'a>(&'a self, page: &'a Unattended) -> Reply<'a, Lacking>;
+
     /// A run of an instance, the current one unless `run` names another; `None` if there is none.
     /// One look at one row: for who waits for its end.
     fn find<'a>(&'a self, of: &'a Target) -> Reply<'a, Option<Run>>;
@@ -226,7 +235,7 @@ pub trait Store: Send + Sync + 'static {
     fn list_schedules<'a>(&'a self, listing: &'a ScheduleListing) -> Reply<'a, SchedulePage>;
 
     /// Registers an incarnation of a process as live.
-    fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp>;
+    fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Registered>;
 
     /// Shows that an incarnation lives, or learns that it was declared dead.
     fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Reply<'a, Option<Timestamp>>;
@@ -241,6 +250,13 @@ pub trait Store: Send + Sync + 'static {
         holder: &'a OwnerId,
         ttl: std::time::Duration,
     ) -> Reply<'a, Option<Term>>;
+
+    /// Who has the roles.
+    fn roles(&self) -> Reply<'_, Roles>;
+
+    /// Removes at most `limit` incarnations that have ended, gave their last sign at least `idle`
+    /// ago and have no lease, and says how many.
+    fn forget(&self, idle: std::time::Duration, limit: u32) -> Reply<'_, u64>;
 
     /// Gives a role up, if its term still holds.
     fn resign<'a>(&'a self, term: &'a Term) -> Reply<'a, ()>;

@@ -41,7 +41,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::model::{Closed, Namespace, Queue, RunId, TaskKind, Timestamp};
-use crate::store::Ready;
+use crate::store::{Ready, Role};
 use ends::Ends;
 use hub::Hub;
 use link::Link;
@@ -62,6 +62,9 @@ const PROBE: Duration = Duration::from_secs(1);
 /// The same while every backend works. It is also how soon a loss is noticed that shows in nothing
 /// else, so that the two together bound what a backend that loses hints can cost.
 const CALM_PROBE: Duration = Duration::from_secs(5);
+
+/// How long a process that ends waits until its last hints have left.
+const FLUSH: Duration = Duration::from_secs(1);
 
 /// Whether hints pass between processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,6 +89,11 @@ impl Channel {
             TaskKind::Activity => "act",
         };
         Self(format!("{kind}:{namespace}:{queue}").into())
+    }
+
+    /// A role that was given up.
+    pub(crate) fn role(role: Role) -> Self {
+        Self(format!("role:{}", role.as_str()).into())
     }
 
     /// What a run has told: its end, and answers to updates.
@@ -164,6 +172,17 @@ impl Wake {
         for link in &self.links {
             link.send(channels);
         }
+    }
+
+    /// Waits until what was told so far has left, for a second at most.
+    pub(crate) async fn flush(&self) {
+        let all = async {
+            for link in &self.links {
+                link.flush().await;
+            }
+        };
+        // A hint that does not leave costs the others a look.
+        _ = tokio::time::timeout(FLUSH, all).await;
     }
 
     /// Whether hints pass between processes.

@@ -10,7 +10,6 @@ mod start;
 #[cfg(test)]
 mod tests;
 mod turn;
-mod upkeep;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -29,6 +28,7 @@ use leases::Leases;
 use registry::Registry;
 
 pub use attempt::Attempt;
+pub(crate) use attempt::{emit_ended, last, timed_out};
 pub(crate) use start::Eager;
 
 /// How long a task is leased. A worker renews at a third of it, so two renewals may fail.
@@ -161,7 +161,6 @@ impl WorkerBuilder {
         loops.spawn(Arc::clone(&shop).poll());
         let aside = shop.core.aside.runtime();
         loops.spawn_on(Arc::clone(&shop).renew(), aside);
-        loops.spawn(Arc::clone(&shop).upkeep());
         Worker {
             shop,
             loops,
@@ -182,10 +181,15 @@ impl Worker {
     /// Claims nothing more, waits at most `grace` for what is under way, and gives the rest back to
     /// its queue at once. Whether all was done in time.
     ///
+    /// It ends within a second after `grace` and the time of a write. Code that blocks its thread,
+    /// and so cannot be dropped, is left behind: its task goes to others all the same, and what it
+    /// still writes is refused. In a runtime of one thread such code blocks this call as well.
+    ///
     /// # Cancel safety
     /// Dropped, it leaves the worker stopped as by a drop.
     pub async fn shutdown(mut self, grace: Duration) -> bool {
         self.shop.closing.send_replace(true);
+        self.shop.core.show_draining();
         let all_idle = async {
             let (turns, activities) = self.slots;
             _ = self.shop.turns.acquire_many(turns).await;
@@ -223,6 +227,18 @@ pub(crate) struct Shop {
 }
 
 impl Shop {
+    /// How long its leases last at least.
+    pub(crate) fn shortest_lease(&self) -> Duration {
+        self.turn_lease().min(self.lease)
+    }
+
+    /// How long tasks are leased that are claimed. Local steps run under the workflow task of their
+    /// turn, so what bounds their leases bounds it; and one statement claims both kinds of tasks.
+    fn turn_lease(&self) -> Duration {
+        let bound = self.core.node.local_lease;
+        bound.map_or(self.lease, |bound| bound.min(self.lease))
+    }
+
     /// Runs `work` as one of the worker's own, which end with it.
     fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut set = locked(&self.work);
@@ -230,7 +246,8 @@ impl Shop {
         set.spawn(work);
     }
 
-    fn is_closing(&self) -> bool {
+    /// Whether it takes no more work.
+    pub(crate) fn is_closing(&self) -> bool {
         *self.closing.borrow()
     }
 }

@@ -2,6 +2,7 @@
 
 mod config;
 mod nodes;
+mod recovery;
 mod schedules;
 mod signals;
 mod wake;

@@ -1,5 +1,6 @@
 //! What the tests need, and how it is provided.
 
+mod clock;
 mod databases;
 mod redis;
 mod sqs;
@@ -44,6 +45,10 @@ const NEEDS: &[Need] = &[
     Need {
         provide: databases::provide,
         variables: databases::VARIABLES,
+    },
+    Need {
+        provide: clock::provide,
+        variables: clock::VARIABLES,
     },
 ];
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use coord_core::{Env, Error, Result, Variable};
 
 use super::variables::{
-    HEARTBEAT, LOG_LEVEL, REPAIR_EVERY, RETENTION, STICKY, STICKY_CAPACITY, TASK_LEASE, TERM, TTL,
-    UPDATE_WAIT,
+    HEARTBEAT, LOCAL_LEASE, LOG_LEVEL, REPAIR_EVERY, RETENTION, SKIP_RECOVERY, STICKY,
+    STICKY_CAPACITY, TASK_LEASE, TERM, TTL, UPDATE_WAIT,
 };
 use crate::recovery::Recovery;
 use crate::retention::RETENTION as KEPT;
@@ -137,6 +137,14 @@ pub(super) fn retention(env: &Env) -> Result<Duration> {
 
 pub(super) fn lease(env: &Env) -> Result<Duration> {
     Ok(seconds(env, &TASK_LEASE)?.unwrap_or(LEASE))
+}
+
+pub(super) fn local_lease(env: &Env) -> Result<Option<Duration>> {
+    seconds(env, &LOCAL_LEASE)
+}
+
+pub(super) fn recovers(env: &Env) -> Result<bool> {
+    Ok(!env.flag(&SKIP_RECOVERY)?.unwrap_or(false))
 }
 
 pub(super) fn cached_runs(env: &Env) -> Result<usize> {

@@ -55,6 +55,20 @@ fn what_is_documented_is_what_holds() {
         assert_eq!(documented(variable), holds, "{}", variable.name);
     }
     assert_eq!(config.retention, Duration::from_hours(30 * 24));
+    assert!(config.recovers);
+    assert_eq!(config.local_lease, None);
+}
+
+#[test]
+fn the_part_of_a_process_in_its_fleet_is_as_it_says() {
+    const LEASE: &str = "WORKFLOW_INLINE_OWNERSHIP_LEASE_SECONDS";
+    let config = read(&[("WORKFLOW_SKIP_BOOT_RECOVERY", "1"), (LEASE, "7")]).expect("valid");
+
+    assert!(!config.recovers);
+    assert_eq!(config.local_lease, Some(Duration::from_secs(7)));
+    assert!(refused(&[(LEASE, "0")]).contains(LEASE));
+    let skip = "WORKFLOW_SKIP_BOOT_RECOVERY";
+    assert!(refused(&[(skip, "perhaps")]).contains(skip));
 }
 
 #[test]

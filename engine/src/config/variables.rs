@@ -48,6 +48,8 @@ const OWN: &[Variable] = &[
     TTL,
     HEARTBEAT,
     TERM,
+    SKIP_RECOVERY,
+    LOCAL_LEASE,
     RETENTION,
     MULTI_NODE,
     VALIDATE_CACHE,
@@ -155,6 +157,16 @@ pub(super) const TERM: Variable = Variable::new(
     "COORD_ENGINE_TERM",
     "8s",
     "How long one process takes back for all without renewing that; longer than the time between two looks.",
+);
+pub(super) const SKIP_RECOVERY: Variable = Variable::new(
+    "WORKFLOW_SKIP_BOOT_RECOVERY",
+    "0",
+    "1 keeps this process from looking after the others: it declares none dead, and takes back nothing, not at its start and not later. `engine.role_vacant` reports that all are set so.",
+);
+pub(super) const LOCAL_LEASE: Variable = Variable::new(
+    "WORKFLOW_INLINE_OWNERSHIP_LEASE_SECONDS",
+    "",
+    "How long the lease of a local step is at most; it is renewed at a third of it for as long as the step runs. When not set, that of every task holds.",
 );
 pub(super) const RETENTION: Variable = Variable::new(
     "COORD_ENGINE_RETENTION",

@@ -9,8 +9,8 @@ use crate::model::{
     Attributes, Due, Record, Run, RunId, RunStatus, TaskId, TaskKind, TaskStatus, shown,
 };
 use crate::store::{
-    Append, CommandKind, Deliver, Fence, Held, Holder, Lease, OnDuplicate, Outcome, PutBack,
-    PutBackHow, Settle, Start, Target, Then, Turn, Write,
+    Append, CommandKind, Deliver, Fence, Held, Holder, LOST_EPOCHS, Lease, OnDuplicate, Outcome,
+    PutBack, PutBackHow, Settle, Start, Target, Then, Turn, Write,
 };
 
 impl Tables {
@@ -24,6 +24,7 @@ impl Tables {
             Write::PutBack(put_back) => self.put_back(put_back),
             Write::Terminate(terminate) => self.terminate(terminate),
             Write::Resume(target) => self.resume(target),
+            Write::Repair(run) => self.repair(run),
             Write::Schedule(schedule) => self.schedule(schedule),
             Write::Unschedule(key) => self.unschedule(key),
         }
@@ -388,17 +389,35 @@ impl Tables {
     }
 
     fn resume(&mut self, target: &Target) -> Outcome {
-        let run = self.find(target);
-        let task = run.as_ref().map(|run| TaskId::of(run, 0));
-        let task = task.and_then(|task| self.tasks.get_mut(&task));
-        let Some(task) = task.filter(|task| task.status == TaskStatus::Blocked) else {
+        let Some(run) = self.find(target) else {
             return Outcome::NotFound;
         };
-        task.status = TaskStatus::Ready;
-        task.available_at = self.now;
-        (task.attempt, task.recoveries, task.blocked) = (0, 0, None);
-        let task = task.clone();
-        self.tell(&task);
-        self.done(&task.run)
+        let blocked = self.tasks.values_mut();
+        let blocked = blocked.filter(|task| task.run == run && task.status == TaskStatus::Blocked);
+        let mut resumed = Vec::new();
+        for task in blocked {
+            task.status = TaskStatus::Ready;
+            task.available_at = self.now;
+            (task.attempt, task.recoveries, task.blocked) = (0, 0, None);
+            resumed.push(task.clone());
+        }
+        if resumed.is_empty() {
+            return Outcome::NotFound;
+        }
+        for task in &resumed {
+            self.tell(task);
+        }
+        self.done(&run)
+    }
+
+    fn repair(&mut self, run: &RunId) -> Outcome {
+        let row = self.runs.get(run).filter(|row| row.run.closed_at.is_none());
+        let Some(row) = row.filter(|row| self.lacks_task(row)) else {
+            return Outcome::NotFound;
+        };
+        let mut task = TaskRow::workflow(row, self.now);
+        task.epoch += LOST_EPOCHS;
+        self.put(task);
+        self.done(run)
     }
 }

@@ -1,12 +1,15 @@
 //! Leases, and the fleet.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use super::tables::{Member, Tables, TaskRow};
-use crate::model::{Namespace, OwnerId, Record, TaskKind, TaskStatus, Timestamp};
+use super::tables::{Member, RunRow, Tables, TaskRow};
+use crate::model::{
+    Namespace, OwnerId, Record, RunStatus, TaskId, TaskKind, TaskStatus, Timestamp, Wait,
+};
 use crate::store::{
-    BlockedReason, Claim, Claimed, ClaimedTask, Heartbeat, Overdue, Registration, Renewal, Renewed,
-    Role, StillHeld, Sweep, Swept, Term, Wanted,
+    BlockedReason, Claim, Claimed, ClaimedTask, Heartbeat, Lacking, Overdue, Registered,
+    Registration, Renewal, Renewed, Role, Roles, StillHeld, Sweep, Swept, Term, Unattended, Wanted,
 };
 
 impl Tables {
@@ -138,7 +141,17 @@ impl Tables {
                 && is_within(&task.namespace, scope)
                 && (task.lease_expires_at <= now || task.owner.as_ref().is_some_and(is_gone))
         });
-        for task in stuck.take(sweep.limit as usize) {
+        let mut places = HashMap::new();
+        let mut stuck: Vec<_> = stuck
+            .map(|task| {
+                let queue = (task.namespace.clone(), task.queue.clone());
+                let place: &mut u32 = places.entry(queue).or_default();
+                *place += 1;
+                (*place, task)
+            })
+            .collect();
+        stuck.sort_by_key(|(place, _)| *place);
+        for (_, task) in stuck.into_iter().take(sweep.limit as usize) {
             if !task.owner.as_ref().is_some_and(lives) {
                 task.recoveries += 1;
             }
@@ -158,25 +171,93 @@ impl Tables {
         swept
     }
 
+    pub(super) fn unattended(&self, page: &Unattended) -> Lacking {
+        let open = self.runs.values().filter(|row| {
+            let after = page.after.as_ref();
+            row.run.closed_at.is_none()
+                && row.run.namespace == page.namespace
+                && after.is_none_or(|(_, run)| row.run.run > *run)
+        });
+        let looked: Vec<_> = open.take(page.limit as usize).collect();
+        let is_full = looked.len() >= page.limit as usize;
+        let last = looked.last().filter(|_| is_full);
+        let next = last.map(|row| (row.run.started_at, row.run.run.clone()));
+        let lacking = looked.iter().filter(|row| self.lacks_task(row));
+        Lacking {
+            runs: lacking.map(|row| row.run.run.clone()).collect(),
+            next,
+        }
+    }
+
+    /// Whether nothing but a workflow task goes on with an open run, and it has none.
+    pub(super) fn lacks_task(&self, row: &RunRow) -> bool {
+        let is_due = matches!(row.run.status, RunStatus::Pending | RunStatus::Running)
+            || row.run.wait == Some(Wait::Timer)
+            || !row.inbox.is_empty();
+        is_due && !self.tasks.contains_key(&TaskId::of(&row.run.run, 0))
+    }
+
     pub(super) fn register(
         &mut self,
         registration: &Registration,
         scope: Option<&Namespace>,
-    ) -> Timestamp {
-        if registration.alone {
-            self.fleet
-                .values_mut()
-                .for_each(|member| member.is_live = false);
+    ) -> Registered {
+        let who = &registration.incarnation;
+        let mut buried = 0;
+        for (id, member) in &mut self.fleet {
+            let is_meant = registration.alone
+                || (registration.exclusive
+                    && member.node == who.node
+                    && member.scope.as_ref() == scope);
+            if is_meant && member.is_live && *id != who.id {
+                member.is_live = false;
+                buried += 1;
+                for term in self.roles.values_mut().filter(|term| term.holder == *id) {
+                    term.expires_at = term.expires_at.min(self.now);
+                }
+            }
         }
         let expires_at = self.now.plus(registration.ttl);
         let member = Member {
+            node: who.node.clone(),
             is_live: true,
             scope: scope.cloned(),
+            beat_at: self.now,
             expires_at,
         };
-        self.fleet
-            .insert(registration.incarnation.id.clone(), member);
-        expires_at
+        self.fleet.insert(who.id.clone(), member);
+        Registered { expires_at, buried }
+    }
+
+    pub(super) fn forget(&mut self, idle: Duration, limit: u32, scope: Option<&Namespace>) -> u64 {
+        let (now, tasks) = (self.now, &self.tasks);
+        let has_lease = |id: &OwnerId| tasks.values().any(|task| task.owner.as_ref() == Some(id));
+        let ended = self.fleet.iter().filter(|(id, member)| {
+            let of = member.scope.as_ref();
+            of.is_none_or(|of| is_within(of, scope))
+                && !member.is_live
+                && member.beat_at.plus(idle) <= now
+                && !has_lease(id)
+        });
+        let ended: Vec<_> = ended
+            .map(|(id, _)| id.clone())
+            .take(limit as usize)
+            .collect();
+        for id in &ended {
+            self.fleet.remove(id);
+        }
+        ended.len() as u64
+    }
+
+    pub(super) fn roles(&self, scope: Option<&Namespace>) -> Roles {
+        let terms = Role::ALL
+            .iter()
+            .filter_map(|role| self.roles.get(&role.key(scope)));
+        Roles {
+            now: self.now,
+            terms: terms.cloned().collect(),
+            has_schedules: self.has_schedules(scope),
+        }
     }
 
     pub(super) fn heartbeat(&mut self, heartbeat: &Heartbeat) -> Option<Timestamp> {
@@ -185,6 +266,7 @@ impl Tables {
             .get_mut(&heartbeat.id)
             .filter(|member| member.is_live)?;
         member.is_live = !heartbeat.stopped;
+        member.beat_at = self.now;
         member.expires_at = self.now.plus(heartbeat.ttl);
         Some(member.expires_at)
     }

@@ -25,6 +25,13 @@ impl ScheduleRow {
 }
 
 impl Tables {
+    /// Whether there are any that are to fire.
+    pub(super) fn has_schedules(&self, scope: Option<&Namespace>) -> bool {
+        self.schedules
+            .values()
+            .any(|row| is_within(&row.record.namespace, scope) && row.record.look_at.comes())
+    }
+
     pub(super) fn schedule(&mut self, write: &ScheduleWrite) -> Outcome {
         let key = ScheduleKey {
             namespace: write.record.namespace.clone(),

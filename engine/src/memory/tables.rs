@@ -79,8 +79,10 @@ pub(super) struct TaskRow {
 }
 
 pub(super) struct Member {
+    pub(super) node: String,
     pub(super) is_live: bool,
     pub(super) scope: Option<Namespace>,
+    pub(super) beat_at: Timestamp,
     pub(super) expires_at: Timestamp,
 }
 

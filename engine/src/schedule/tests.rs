@@ -335,7 +335,10 @@ impl Store for Unsteady {
         due_schedules(due: &'a DueSchedules) -> DuePage;
         describe_schedule(of: &'a ScheduleKey) -> Option<ScheduleDescription>;
         list_schedules(listing: &'a ScheduleListing) -> SchedulePage;
-        register(registration: &'a Registration) -> Timestamp;
+        register(registration: &'a Registration) -> crate::store::Registered;
+        roles() -> crate::store::Roles;
+        forget(idle: Duration, limit: u32) -> u64;
+        unattended(page: &'a crate::store::Unattended) -> crate::store::Lacking;
         heartbeat(heartbeat: &'a Heartbeat) -> Option<Timestamp>;
         bury(term: &'a Term) -> Vec<OwnerId>;
         elect(role: Role, holder: &'a OwnerId, ttl: Duration) -> Option<Term>;

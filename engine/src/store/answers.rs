@@ -6,10 +6,12 @@ use coord_core::{Error, Result};
 
 use super::rows::{AttemptRow, AttributeRow, MemoRow, RecordRow, RunRow, TaskRow};
 use super::{
-    Claimed, ClaimedTask, Description, Listing, Load, Loaded, LoadedRun, Overdue, Page, Ready,
-    Renewal, RenewalItem, Renewed, Role, StillHeld, Swept, Term,
+    Claimed, ClaimedTask, Description, Lacking, Listing, Load, Loaded, LoadedRun, Overdue, Page,
+    Ready, Renewal, RenewalItem, Renewed, Role, Roles, StillHeld, Swept, Term, Unattended,
 };
-use crate::model::{Namespace, OwnerId, Queue, Record, TaskId, TaskKind, TaskStatus, Timestamp};
+use crate::model::{
+    Namespace, OwnerId, Queue, Record, RunId, TaskId, TaskKind, TaskStatus, Timestamp,
+};
 
 /// When a lease of `ttl` that begins at `now` ends.
 pub(super) fn until(now: i64, ttl: std::time::Duration) -> i64 {
@@ -366,6 +368,72 @@ pub(super) fn term(role: Role, holder: &OwnerId, row: &TermRow) -> Term {
         expires_at: Timestamp::from_micros(row.expires_at),
         now: Timestamp::from_micros(row.now),
     }
+}
+
+/// The clock, whether there are schedules, and a role, if any has a term.
+#[derive(Debug, sqlx::FromRow)]
+pub(super) struct RoleRow {
+    pub(super) now: i64,
+    pub(super) has_schedules: i64,
+    pub(super) role: Option<String>,
+    pub(super) holder: Option<String>,
+    pub(super) term: Option<i64>,
+    pub(super) acquired_at: Option<i64>,
+    pub(super) expires_at: Option<i64>,
+}
+
+/// The roles of the store that keeps to `scope`.
+pub(super) fn roles(rows: Vec<RoleRow>, scope: Option<&Namespace>) -> Result<Roles> {
+    let first = rows
+        .first()
+        .ok_or_else(|| Error::corrupt("reading the roles: no clock"))?;
+    let mut roles = Roles {
+        now: Timestamp::from_micros(first.now),
+        terms: Vec::new(),
+        has_schedules: first.has_schedules != 0,
+    };
+    for row in rows {
+        let named = |role: &Role| row.role.as_ref() == Some(&role.key(scope));
+        // Those of another scope, and what only another version knows.
+        let (Some(role), Some(holder)) = (Role::ALL.into_iter().find(named), row.holder) else {
+            continue;
+        };
+        let held = TermRow {
+            term: row.term.unwrap_or(0),
+            acquired_at: row.acquired_at.unwrap_or(0),
+            expires_at: row.expires_at.unwrap_or(0),
+            now: row.now,
+        };
+        let holder = OwnerId::new(holder).map_err(corrupt)?;
+        roles.terms.push(term(role, &holder, &held));
+    }
+    Ok(roles)
+}
+
+/// An open run of a page.
+#[derive(Debug, sqlx::FromRow)]
+pub(super) struct LookedAtRow {
+    pub(super) run_id: String,
+    pub(super) started_at: i64,
+    /// 1 when it lacks its workflow task.
+    pub(super) lacks: i64,
+}
+
+/// What a page of open runs has, and where the next one begins.
+pub(super) fn unattended(page: &Unattended, rows: &[LookedAtRow]) -> Result<Lacking> {
+    let is_full = rows.len() >= page.limit as usize;
+    let last = rows.last().filter(|_| is_full);
+    let run_id = |row: &LookedAtRow| RunId::try_from(row.run_id.as_str()).map_err(corrupt);
+    let place = |row: &LookedAtRow| {
+        let at = Timestamp::from_micros(row.started_at);
+        run_id(row).map(|run| (at, run))
+    };
+    let next = last.map(place).transpose()?;
+    let lacking = rows.iter().filter(|row| row.lacks != 0);
+    Ok(Lacking {
+        runs: lacking.map(run_id).collect::<Result<_>>()?,
+        next,
+    })
 }
 
 /// The ids of incarnations.

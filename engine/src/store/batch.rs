@@ -11,6 +11,7 @@
 
 mod asked;
 mod decide;
+mod mend;
 #[cfg(feature = "postgres")]
 pub(super) mod plain;
 mod schedule;
@@ -229,7 +230,8 @@ async fn prepare(tables: &mut impl Tables, asked: &Asked, writes: &[Write]) -> R
         }
     }
     let tasks = asked.tasks(&rows);
-    let (now, tasks) = tables.lock_tasks(&tasks, &closing).await?;
+    let whole = asked.whole(&closing, &instances);
+    let (now, tasks) = tables.lock_tasks(&tasks, &whole).await?;
     let mut state = State::new(now, instances, rows, tasks);
     state.add_revisions(revisions);
     let tips = state.tips_wanted(writes);

@@ -159,7 +159,7 @@ pub struct Overdue {
     pub owner: Option<OwnerId>,
 }
 
-/// What to take back.
+/// What to take back. Queues take turns, so that much of one keeps none of another waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sweep {
     /// How many tasks at most.
@@ -168,6 +168,27 @@ pub struct Sweep {
     /// poison. A lease that ended while its owner shows that it lives does not count: the owner was
     /// slow, or its database was, and the task took no process down.
     pub poison_after: u32,
+}
+
+/// A page of open runs of one tenant, to be looked through for those without a workflow task that
+/// nothing but one would ever go on with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unattended {
+    /// The tenant.
+    pub namespace: Namespace,
+    /// Where the page before ended.
+    pub after: Option<(Timestamp, RunId)>,
+    /// How many runs to look at.
+    pub limit: u32,
+}
+
+/// The runs of a page that lack their workflow task.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lacking {
+    /// Which.
+    pub runs: Vec<RunId>,
+    /// Where the next page begins; `None` when this was the last one.
+    pub next: Option<(Timestamp, RunId)>,
 }
 
 /// What was taken back.

@@ -27,6 +27,19 @@ pub struct Registration {
     /// Whether it is proved that no other process uses this database: then all other incarnations
     /// are dead at once.
     pub alone: bool,
+    /// Whether its node has one process at a time: then all other incarnations of the same `node`
+    /// are dead at once. Of two that come at the same time the later one stays.
+    pub exclusive: bool,
+}
+
+/// What became of a registration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Registered {
+    /// Until when it counts as alive.
+    pub expires_at: Timestamp,
+    /// How many other incarnations it has declared dead: what they had is free, and so are their
+    /// roles.
+    pub buried: u64,
 }
 
 /// A sign of life.
@@ -54,6 +67,9 @@ pub enum Role {
 }
 
 impl Role {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Recovery, Self::Scheduler, Self::Retention];
+
     /// As stored and as shown.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -70,6 +86,30 @@ impl Role {
             Some(namespace) => format!("{}:{namespace}", self.as_str()),
             None => self.as_str().to_owned(),
         }
+    }
+}
+
+/// What is known of the roles.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Roles {
+    /// The database's clock.
+    pub now: Timestamp,
+    /// The last term of each role that ever had one, also when it has ended.
+    pub terms: Vec<Term>,
+    /// Whether there are schedules that are to fire.
+    pub has_schedules: bool,
+}
+
+impl Roles {
+    /// The last term of `role`.
+    pub fn term(&self, role: Role) -> Option<&Term> {
+        self.terms.iter().find(|term| term.role == role)
+    }
+
+    /// For how long `role` is held at least: not at all when its last term has ended.
+    pub fn left(&self, role: Role) -> Option<Duration> {
+        let term = self.term(role)?;
+        Some(term.expires_at.since(self.now))
     }
 }
 

@@ -32,10 +32,10 @@ use sqlx::{Connection, FromRow};
 use super::batch::{self as batches, retry};
 use super::{
     Applied, CallerTransaction, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
-    Heartbeat, Hints, Listing, Load, Loaded, NamespaceListing, NamespacePage, NamespaceRecord,
-    NewNamespace, Overdue, Page, Registration, Renewal, Renewed, Reply, Retire, Role,
-    ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Server, Store, Sweep, Swept,
-    Target, Tenant, Term, Write,
+    Heartbeat, Hints, Lacking, Listing, Load, Loaded, NamespaceListing, NamespacePage,
+    NamespaceRecord, NewNamespace, Overdue, Page, Registered, Registration, Renewal, Renewed,
+    Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage,
+    Server, Store, Sweep, Swept, Target, Tenant, Term, Unattended, Write,
 };
 use crate::model::{Namespace, OwnerId, Run, Timestamp, micros};
 use crate::wake::Backend;
@@ -282,7 +282,7 @@ impl Store for Postgres {
         Box::pin(retry(|| schedule::list(self, listing)))
     }
 
-    fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp> {
+    fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Registered> {
         Box::pin(retry(|| fleet::register(self, registration)))
     }
 
@@ -301,6 +301,18 @@ impl Store for Postgres {
         ttl: Duration,
     ) -> Reply<'a, Option<Term>> {
         Box::pin(retry(move || fleet::elect(self, role, holder, ttl)))
+    }
+
+    fn roles(&self) -> Reply<'_, Roles> {
+        Box::pin(retry(|| fleet::roles(self)))
+    }
+
+    fn forget(&self, idle: Duration, limit: u32) -> Reply<'_, u64> {
+        Box::pin(retry(move || fleet::forget(self, idle, limit)))
+    }
+
+    fn unattended<'a>(&'a self, page: &'a Unattended) -> Reply<'a, Lacking> {
+        Box::pin(retry(|| claim::unattended(self, page)))
     }
 
     fn resign<'a>(&'a self, term: &'a Term) -> Reply<'a, ()> {

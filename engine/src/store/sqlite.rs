@@ -32,10 +32,10 @@ use sqlx::sqlite::{
 use super::batch::{self as batches, retry};
 use super::{
     Applied, CallerTransaction, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
-    Heartbeat, Hints, Listing, Load, Loaded, NamespaceListing, NamespacePage, NamespaceRecord,
-    NewNamespace, Overdue, Page, Registration, Renewal, Renewed, Reply, Retire, Role,
-    ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep, Swept, Target,
-    Tenant, Term, Write,
+    Heartbeat, Hints, Lacking, Listing, Load, Loaded, NamespaceListing, NamespacePage,
+    NamespaceRecord, NewNamespace, Overdue, Page, Registered, Registration, Renewal, Renewed,
+    Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage,
+    Store, Sweep, Swept, Target, Tenant, Term, Unattended, Write,
 };
 use crate::model::{Namespace, OwnerId, Run, Timestamp, micros};
 use presence::Presence;
@@ -266,7 +266,7 @@ impl Store for Sqlite {
         Box::pin(retry(|| schedule::list(&self.reader, listing)))
     }
 
-    fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Timestamp> {
+    fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Registered> {
         Box::pin(async {
             let proof = self.presence.as_ref().and_then(|it| it.prove());
             let alone = registration.alone || proof.is_some();
@@ -289,6 +289,18 @@ impl Store for Sqlite {
         ttl: Duration,
     ) -> Reply<'a, Option<Term>> {
         Box::pin(retry(move || fleet::elect(self, role, holder, ttl)))
+    }
+
+    fn roles(&self) -> Reply<'_, Roles> {
+        Box::pin(retry(|| fleet::roles(self)))
+    }
+
+    fn forget(&self, idle: Duration, limit: u32) -> Reply<'_, u64> {
+        Box::pin(retry(move || fleet::forget(self, idle, limit)))
+    }
+
+    fn unattended<'a>(&'a self, page: &'a Unattended) -> Reply<'a, Lacking> {
+        Box::pin(retry(|| claim::unattended(&self.reader, page)))
     }
 
     fn resign<'a>(&'a self, term: &'a Term) -> Reply<'a, ()> {

@@ -28,9 +28,13 @@ pub enum Write {
     /// Ends a run from outside, whatever it does. Answered `Done`, `Repeated`, `Closed` or
     /// `NotFound`.
     Terminate(Box<Terminate>),
-    /// Makes the workflow task of a run that is set aside claimable again, with its counters of
-    /// attempts and recoveries at zero. Answered `Done`, or `NotFound` if it is not set aside.
+    /// Makes every task of a run that is set aside claimable again, with its counters of attempts
+    /// and recoveries at zero. Answered `Done`, or `NotFound` if none is set aside.
     Resume(Target),
+    /// Gives a run its workflow task if it has none and nothing but one would go on with it: it is
+    /// due, or messages wait, or it waits for an instant. Its history stays as it is. Answered
+    /// `Done`, or `NotFound` if it lacks nothing.
+    Repair(RunId),
     /// Creates or changes a schedule, and starts what it fires. Answered `Scheduled`, `Stale` or
     /// `NotFound`.
     Schedule(Box<ScheduleWrite>),
@@ -427,6 +431,10 @@ pub enum PutBackHow {
         error: String,
     },
 }
+
+/// By how much the epoch of a task that replaces a lost one is ahead of what its run remembers: the
+/// lost one had been claimed a few times since, and none of its owners may pass for that of the new.
+pub(crate) const LOST_EPOCHS: u64 = 1000;
 
 /// Why a task is set aside.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

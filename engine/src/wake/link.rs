@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use coord_core::signals::Detail;
 use coord_core::{Backoff, Error};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -46,6 +46,8 @@ pub(super) struct State {
     /// Tells messages of this process from those of others.
     origin: String,
     outbox: Mutex<Outbox>,
+    /// Up to which filling all has left.
+    left: watch::Sender<u64>,
     filled: Notify,
     /// One of the following.
     health: AtomicU8,
@@ -63,6 +65,8 @@ const LOST: u8 = 2;
 #[derive(Default)]
 struct Outbox {
     channels: BTreeSet<Channel>,
+    /// How often something was put in.
+    filled: u64,
     /// What is to come back, and since when it is awaited.
     trial: Option<(u64, Instant)>,
     is_trial_unsent: bool,
@@ -75,6 +79,7 @@ impl Link {
             kind: backend.kind(),
             origin: format!("{:016x}", rand::random::<u64>()),
             outbox: Mutex::default(),
+            left: watch::Sender::new(0),
             filled: Notify::new(),
             health: AtomicU8::new(BEGINNING),
             begun: Notify::new(),
@@ -95,8 +100,17 @@ impl Link {
         if outbox.channels.len() <= MOST {
             outbox.channels.extend(channels.iter().cloned());
         }
+        outbox.filled += 1;
         drop(outbox);
         self.state.filled.notify_one();
+    }
+
+    /// Waits until all that was to be sent has left, or could not.
+    pub(super) async fn flush(&self) {
+        let filled = locked(&self.state.outbox).filled;
+        let mut left = self.state.left.subscribe();
+        // Its sender is the state that this link has.
+        _ = left.wait_for(|left| *left >= filled).await;
     }
 
     pub(super) fn is_healthy(&self) -> bool {
@@ -107,12 +121,14 @@ impl Link {
 async fn send(backend: Arc<dyn Backend>, state: Arc<State>) {
     loop {
         state.filled.notified().await;
+        let filled = locked(&state.outbox).filled;
         for message in state.messages() {
             // What is not sent is lost: it was a hint, and whoever missed it looks by itself.
             if let Err(error) = backend.send(&message).await {
                 state.lost(&error);
             }
         }
+        state.left.send_replace(filled);
         tokio::time::sleep(GATHER).await;
     }
 }

@@ -367,3 +367,53 @@ async fn an_idle_node_asks_the_database_less_than_twice_a_second() {
         assert!(leader <= 4.0, "{leader}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_who_wait_ask_the_database_no_more_often_than_one() {
+    let node = Counting::on(&Memory::new());
+    let engine = Engine::builder(node.clone())
+        .without_recovery()
+        .start()
+        .await;
+    let engine = engine.expect("a store in memory");
+    let client = engine.client(Namespace::default(), Queue::default());
+    let handle = |number: u32| {
+        let id = WorkflowId::new(format!("waits-{number}")).expect("an id");
+        client.handle(WORK, id)
+    };
+    let mut waiting = tokio::task::JoinSet::new();
+    for number in 0..1000 {
+        let id = WorkflowId::new(format!("waits-{number}")).expect("an id");
+        client.start(WORK, id, &1).await.expect("started");
+        let handle = handle(number);
+        waiting.spawn(async move { handle.result(Duration::from_mins(30)).await });
+    }
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let before = node.calls();
+    let span = Duration::from_secs(1000);
+    tokio::time::sleep(span).await;
+
+    let a_second = f64::from(node.calls() - before) / span.as_secs_f64();
+
+    println!("a thousand waiting: {a_second:.2} calls a second");
+    assert!(a_second <= 4.0, "{a_second}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_fleet_that_starts_at_once_one_looks_for_what_was_left() {
+    let store = Memory::new();
+    let nodes: Vec<_> = (0..5).map(|_| Counting::on(&store)).collect();
+    let mut engines = Vec::new();
+    for node in &nodes {
+        let engine = Engine::start(node.clone()).await;
+        engines.push(engine.expect("a store in memory"));
+    }
+
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let at_boot: u32 = nodes.iter().map(Counting::sweeps).sum();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+
+    let look = nodes.iter().filter(|node| node.sweeps() > 0).count();
+    println!("a fleet of five: {at_boot} scan at boot, by {look} of them later");
+    assert_eq!((at_boot, look), (1, 1));
+}

@@ -123,7 +123,7 @@ impl Shop {
     ) {
         let owner = self.core.owner();
         let task = &claimed.task;
-        let lease = (sent, self.lease);
+        let lease = (sent, self.turn_lease());
         let lease = self.leases.hold((&task.id, task.epoch), &owner, lease);
         let ended = match scheduled(&claimed) {
             Ok((event, activity)) => {
@@ -203,7 +203,7 @@ impl Shop {
         let (end, failure) = match end {
             End::Completed(output) => {
                 let completed = events::ActivityCompleted {
-                    attempt: attempt_id,
+                    attempt: attempt_id.clone(),
                     number: task.attempt,
                 };
                 let kind = EventKind::ActivityCompleted(completed);
@@ -213,7 +213,13 @@ impl Shop {
                     kind,
                     payload: Some(output),
                 };
-                return self.tell(claimed, message, None, lease).await;
+                match self.tell(claimed, message, None, lease).await {
+                    // The database does not take this result, however often it is made.
+                    Err(error) if error.kind() == ErrorKind::Invalid => {
+                        (AttemptEnd::Failed, Failure::from(error).bounded())
+                    }
+                    told => return told,
+                }
             }
             End::Failed(failure) => (AttemptEnd::Failed, failure),
             End::TimedOut(expired) => (AttemptEnd::TimedOut, timed_out(expired)),
@@ -344,7 +350,7 @@ async fn isolated(mut running: Running) -> Result<Payload, Failure> {
 }
 
 /// The failure of an attempt that took too long.
-pub(super) fn timed_out(expired: Expired) -> Failure {
+pub(crate) fn timed_out(expired: Expired) -> Failure {
     let failure = Failure::new(format!("the activity exceeded its {}", expired.as_str()));
     let failure = failure.of_kind(Failure::TIMED_OUT);
     if expired.is_retryable() {
@@ -355,7 +361,7 @@ pub(super) fn timed_out(expired: Expired) -> Failure {
 }
 
 /// The event that ends an activity whose last attempt was `attempt`.
-pub(super) fn last(attempt: &model::Attempt, expired: Expired) -> EventKind {
+pub(crate) fn last(attempt: &model::Attempt, expired: Expired) -> EventKind {
     let number = attempt.number;
     match attempt.end {
         AttemptEnd::Failed => EventKind::ActivityFailed(events::ActivityFailed {
@@ -370,7 +376,7 @@ pub(super) fn last(attempt: &model::Attempt, expired: Expired) -> EventKind {
 }
 
 /// Says that an attempt did not succeed.
-pub(super) fn emit_ended(attempt: &model::Attempt, verdict: Verdict) {
+pub(crate) fn emit_ended(attempt: &model::Attempt, verdict: Verdict) {
     Signal::AttemptEnded {
         end: attempt.end,
         follows: match verdict {

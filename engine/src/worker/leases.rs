@@ -16,6 +16,12 @@ use coord_core::signals::Detail;
 
 /// How many renewals there are in the time of a lease: two may fail in a row.
 const RENEWALS: u32 = 3;
+/// How long a worker that stops waits for what was told to end. Whatever waits for something ends at
+/// once; what is still there then occupies its thread, and nobody can say for how long.
+const STOP: Duration = Duration::from_secs(1);
+/// How many tasks are given back at a time: more than a worker has, unless it was told to take very
+/// many.
+const PORTION: usize = 1000;
 
 /// Every lease of this worker whose task is under way.
 #[derive(Default)]
@@ -23,6 +29,7 @@ pub(super) struct Leases(Mutex<HashMap<TaskId, Entry>>);
 
 struct Entry {
     epoch: u64,
+    ttl: Duration,
     owner: OwnerId,
     news: watch::Sender<News>,
 }
@@ -61,6 +68,7 @@ impl Leases {
         let receiver = news.subscribe();
         let entry = Entry {
             epoch,
+            ttl,
             owner: owner.clone(),
             news,
         };
@@ -76,15 +84,22 @@ impl Leases {
         }
     }
 
-    fn items(&self) -> HashMap<OwnerId, Vec<RenewalItem>> {
+    /// The leases of which a third has passed, or will have before the look after the next one.
+    fn due(&self, every: Duration) -> HashMap<(OwnerId, Duration), Vec<RenewalItem>> {
         let mut items: HashMap<_, Vec<_>> = HashMap::new();
+        let next = Instant::now() + every;
         for (task, entry) in &*locked(&self.0) {
+            let left = entry.news.borrow().until.saturating_duration_since(next);
+            if left >= entry.ttl / RENEWALS * (RENEWALS - 1) {
+                continue;
+            }
             let item = RenewalItem {
                 task: task.clone(),
                 epoch: entry.epoch,
                 beat: None,
             };
-            items.entry(entry.owner.clone()).or_default().push(item);
+            let whose = (entry.owner.clone(), entry.ttl);
+            items.entry(whose).or_default().push(item);
         }
         items
     }
@@ -166,7 +181,8 @@ impl Shop {
     /// Renews all leases at a third of their time, as long as the worker lives. It runs aside, so
     /// that they last while the worker is busy.
     pub(super) async fn renew(self: Arc<Self>) {
-        let mut ticks = tokio::time::interval(self.lease / RENEWALS);
+        let every = self.shortest_lease() / RENEWALS;
+        let mut ticks = tokio::time::interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut incarnation = self.core.watch_owner();
         loop {
@@ -178,29 +194,24 @@ impl Shop {
                     continue;
                 }
             }
-            for (owner, items) in self.leases.items() {
-                self.renew_items(owner, items).await;
+            for ((owner, ttl), items) in self.leases.due(every) {
+                self.renew_items(Renewal { owner, ttl, items }).await;
             }
         }
     }
 
-    async fn renew_items(&self, owner: OwnerId, items: Vec<RenewalItem>) {
-        let renewal = Renewal {
-            owner,
-            ttl: self.lease,
-            items,
-        };
+    async fn renew_items(&self, renewal: Renewal) {
         let sent = Instant::now();
         let store = self.core.aside.store();
         // A call that hangs must not keep the leases from ending by our own clock.
-        let answer = tokio::time::timeout(self.lease / RENEWALS, store.renew(&renewal));
+        let answer = tokio::time::timeout(renewal.ttl / RENEWALS, store.renew(&renewal));
         match answer.await {
             Ok(Ok(renewed)) => {
                 self.core.clock.observe(renewed.now, sent);
                 for (item, held) in renewal.items.iter().zip(renewed.items) {
                     self.leases.tell(&item.task, item.epoch, |news| match held {
                         Some(held) => {
-                            news.until = sent + self.lease;
+                            news.until = sent + renewal.ttl;
                             news.inbox_seq = news.inbox_seq.max(held.inbox_seq);
                         }
                         None => news.is_lost = true,
@@ -230,19 +241,28 @@ impl Shop {
         }
     }
 
-    /// Ends all that is under way, and gives it back to the queue as if it had not been claimed.
+    /// Ends all that is under way, and gives it back to the queue as if it had not been claimed, all
+    /// in one write.
+    ///
+    /// Code that does not let go of its thread within [`STOP`] is left behind: its task is given back
+    /// all the same, under a larger epoch, so that what it still writes is refused.
     pub(super) async fn give_all_back(&self) {
         // Before the end of who holds them: that ends the leases as well.
         let held = self.leases.drain();
         let mut work = std::mem::take(&mut *locked(&self.work));
-        work.shutdown().await;
-        for held in held {
-            let put_back = PutBack {
-                held,
+        work.abort_all();
+        let all_gone = async { while work.join_next().await.is_some() {} };
+        _ = tokio::time::timeout(STOP, all_gone).await;
+        let put_back = |held: &Held| {
+            Write::PutBack(PutBack {
+                held: held.clone(),
                 how: PutBackHow::Untouched,
-            };
-            if let Err(error) = self.core.commit(Write::PutBack(put_back)).await {
-                // Its lease ends by itself.
+            })
+        };
+        for portion in held.chunks(PORTION) {
+            let writes: Vec<_> = portion.iter().map(put_back).collect();
+            if let Err(error) = self.core.commit_together(&writes).await {
+                // Their leases end by themselves.
                 Signal::StoreFailed {
                     error: Detail::error(&error),
                 }

@@ -225,7 +225,7 @@ impl Shop {
             wanted: wanted.collect(),
             builds: None,
             owner: self.core.owner(),
-            ttl: self.lease,
+            ttl: self.turn_lease(),
         };
         self.core.store.claim(&claim).await
     }

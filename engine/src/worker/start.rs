@@ -32,7 +32,7 @@ impl Shop {
         let slot = Arc::clone(&self.turns).try_acquire_owned().ok()?;
         start.lease = Some(Lease {
             owner: self.core.owner(),
-            ttl: self.lease,
+            ttl: self.turn_lease(),
         });
         Some(Eager {
             shop: Arc::clone(self),

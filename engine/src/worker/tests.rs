@@ -3,6 +3,7 @@
 mod activities;
 mod chains;
 mod faults;
+mod fleet;
 mod hostile;
 mod limits;
 mod namespaces;

@@ -39,7 +39,7 @@ impl Shop {
         live: impl Future<Output = Result<Box<Live>, Trouble>>,
     ) {
         let owner = self.core.owner();
-        let until = (sent, self.lease);
+        let until = (sent, self.turn_lease());
         let lease = self.leases.hold((&task, epoch), &owner, until);
         let ended = match live.await {
             Ok(live) => self.go_on(live, &lease).await,
@@ -239,7 +239,7 @@ impl Shop {
         let (owner, sent) = (self.core.owner(), Instant::now());
         let lease = Lease {
             owner: owner.clone(),
-            ttl: self.lease,
+            ttl: self.turn_lease(),
         };
         let fence = Fence::Activity(activity.held.clone());
         let mut turn = live.draft.cut(fence, Some(Then::Take(lease)))?;
@@ -251,7 +251,7 @@ impl Shop {
         {
             Outcome::Taken { epoch, .. } => {
                 self.begin_eagerly(eager, sent);
-                let until = (sent, self.lease);
+                let until = (sent, self.turn_lease());
                 Ok(self.leases.hold((&task, epoch), &owner, until))
             }
             Outcome::Stale => Err(Trouble::Stale),

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use coord_core::{Env, Variable};
 use coord_engine::client::Client;
 use coord_engine::flow::{Activity, Context, Workflow};
-use coord_engine::model::{EventKind, Failure, Namespace, Queue, WorkflowId};
+use coord_engine::model::{EventKind, Failure, Namespace, NodeName, Queue, WorkflowId};
 use coord_engine::store::Role;
 use coord_engine::worker::Attempt;
 use coord_engine::{Engine, Recovery};
@@ -20,18 +20,21 @@ use nix::unistd::Pid;
 use crate::dialect::Database;
 use crate::stage::{LONG, Stage, owner, queue};
 
-const WORK: Workflow<u32, u32> = Workflow::new("tests.work");
+pub(super) const WORK: Workflow<u32, u32> = Workflow::new("tests.work");
 const HANG: Activity<u32, u32> = Activity::new("tests.hang");
-const RUNS: u32 = 50;
+pub(super) const CHAIN: Workflow<u32, u32> = Workflow::new("tests.chain");
+pub(super) const LINK: Activity<(u32, u32), u32> = Activity::new("tests.link");
+pub(super) const RUNS: u32 = 50;
 /// Of the nodes' leases: what takes less than half of it was not found by the end of a lease.
-const LEASE: Duration = Duration::from_mins(1);
+pub(super) const LEASE: Duration = Duration::from_mins(1);
 /// Far above what anything here takes, so that only what never happens runs into it.
-const SOON: Duration = Duration::from_mins(2);
+pub(super) const SOON: Duration = Duration::from_mins(2);
 
-/// Where a node finds its work: its database, its queue, its folder and its life, between bars.
+/// Where a node finds its work: its database, its queue, its folder, its life, and its name if it is
+/// exclusive, between bars.
 const NODE: Variable = Variable::new("COORD_TEST_NODE", "", "work of a child process of a test");
 
-fn recovery(ttl: Duration) -> Recovery {
+pub(super) fn recovery(ttl: Duration) -> Recovery {
     let mut recovery = Recovery::default();
     recovery.ttl = ttl;
     recovery.heartbeat = Duration::from_secs(1);
@@ -41,11 +44,11 @@ fn recovery(ttl: Duration) -> Recovery {
 }
 
 /// Long enough for a process that is busy, and far shorter than a lease.
-const LIFE: Duration = Duration::from_secs(8);
+pub(super) const LIFE: Duration = Duration::from_secs(8);
 
 /// A file to which nodes add lines.
 #[derive(Clone)]
-struct Book(PathBuf);
+pub(super) struct Book(PathBuf);
 
 impl Book {
     fn add(&self, line: impl Display) {
@@ -56,13 +59,13 @@ impl Book {
         written.expect("a folder of its own");
     }
 
-    fn lines(&self) -> Vec<String> {
+    pub(super) fn lines(&self) -> Vec<String> {
         let text = std::fs::read_to_string(&self.0).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
     /// When each number was had for the first time, or the second, in ms.
-    fn attempts(&self, attempt: u32) -> BTreeMap<u32, Vec<u64>> {
+    pub(super) fn attempts(&self, attempt: u32) -> BTreeMap<u32, Vec<u64>> {
         let mut attempts = BTreeMap::<_, Vec<_>>::new();
         for line in self.lines() {
             let words: Vec<u64> = line
@@ -79,7 +82,7 @@ impl Book {
         attempts
     }
 
-    async fn holds(&self, count: usize, about: &str, line: impl Fn(&str) -> bool) {
+    pub(super) async fn holds(&self, count: usize, about: &str, line: impl Fn(&str) -> bool) {
         let waits = async {
             while self.lines().iter().filter(|text| line(text)).count() < count {
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -94,7 +97,7 @@ impl Book {
     clippy::disallowed_methods,
     reason = "processes of one machine are compared, and only for a figure"
 )]
-fn now_ms() -> u64 {
+pub(super) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let since = since.expect("after 1970").as_millis();
     u64::try_from(since).expect("before the end of time")
@@ -119,12 +122,17 @@ pub(crate) async fn node() {
         return;
     };
     let told: Vec<&str> = told.split('|').collect();
-    let [address, queue, folder, ttl_ms] = told[..] else {
-        panic!("four words, not {told:?}");
+    let [address, queue, folder, ttl_ms, name] = told[..] else {
+        panic!("five words, not {told:?}");
     };
     let book = Book(Path::new(folder).join("book"));
     let ttl = Duration::from_millis(ttl_ms.parse().expect("a number"));
     let builder = Database::engine_at_address(address).recovery(recovery(ttl));
+    let builder = match name {
+        // As if all ran on one machine: the name says nothing.
+        "" => builder.node(NodeName::new("node").expect("a name")),
+        name => builder.exclusive(NodeName::new(name).expect("a name")),
+    };
     let engine = builder.start().await.expect("the same database");
     let work = async |ctx: Context, number: u32| ctx.activity(HANG, &number).await;
     let effects = book.clone();
@@ -136,7 +144,8 @@ pub(crate) async fn node() {
             let lines = book.lines();
             let before = lines.iter().filter(|line| line.starts_with(&of_it));
             let time = u32::try_from(before.count()).expect("a few") + 1;
-            book.add(format_args!("{number} {time} {}", now_ms()));
+            let pid = std::process::id();
+            book.add(format_args!("{number} {time} {} by-{pid}", now_ms()));
             let mut given = Given(&book, false);
             if time == 1 {
                 std::future::pending::<()>().await;
@@ -149,6 +158,8 @@ pub(crate) async fn node() {
     let worker = worker
         .workflow(WORK, work)
         .activity(HANG, hang)
+        .workflow(CHAIN, chain)
+        .activity(LINK, link(book.clone()))
         .lease(LEASE);
     let worker = worker.start();
     book.add(format_args!("ready {}", std::process::id()));
@@ -158,10 +169,44 @@ pub(crate) async fn node() {
     engine.shutdown().await.expect("the database is there");
 }
 
+/// Three activities, each of which takes a moment and then has an effect.
+pub(super) async fn chain(ctx: Context, number: u32) -> Result<u32, Failure> {
+    let mut sum = 0;
+    for step in 1..=3 {
+        sum += ctx.activity(LINK, &(number, step)).await?;
+    }
+    Ok(sum)
+}
+
+type Linked = std::pin::Pin<Box<dyn Future<Output = Result<u32, Failure>> + Send>>;
+
+fn link(book: Book) -> impl Fn(Attempt, (u32, u32)) -> Linked + Send + Sync + 'static {
+    move |_, (number, step)| {
+        let book = book.clone();
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            book.add(format_args!("effect {number}-{step}"));
+            Ok(step)
+        })
+    }
+}
+
 /// A process with such a node. It dies with this value.
-struct Node(Child);
+pub(super) struct Node(Child);
 
 impl Node {
+    /// Its process.
+    pub(super) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Has it stop as a service does, and waits until it has.
+    pub(super) fn stop(mut self) {
+        drop(self.0.stdin.take());
+        let status = tokio::task::block_in_place(|| self.0.wait());
+        assert!(status.expect("our child").success());
+    }
+
     fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.0.id()).expect("a process number");
         kill(Pid::from_raw(pid), signal).expect("our child");
@@ -176,43 +221,60 @@ impl Drop for Node {
 }
 
 /// Nodes on a database.
-struct Nodes {
-    stage: Stage,
+pub(super) struct Nodes {
+    pub(super) stage: Stage,
     address: String,
     folder: tempfile::TempDir,
     ttl: Duration,
+    /// How many runs it is given.
+    runs: u32,
     engine: Engine,
 }
 
 impl Nodes {
     /// None on what lives in one process.
-    async fn on(stage: Stage, ttl: Duration) -> Option<Self> {
+    pub(super) async fn on(stage: Stage, ttl: Duration) -> Option<Self> {
+        let address = stage.database.address()?;
+        let engine = stage.database.builder().without_recovery().start().await;
         Some(Self {
-            address: stage.database.address()?,
-            engine: stage.database.engine().await,
+            address,
+            // It watches, and takes no part.
+            engine: engine.expect("it starts"),
             folder: tempfile::tempdir().expect("room for a folder"),
             stage,
             ttl,
+            runs: RUNS,
         })
     }
 
-    fn book(&self) -> Book {
+    pub(super) fn book(&self) -> Book {
         Book(self.folder.path().join("book"))
     }
 
-    fn client(&self) -> Client {
+    pub(super) fn client(&self) -> Client {
         self.engine.client(Namespace::default(), queue("q"))
     }
 
-    async fn node(&self, queue: &str) -> Node {
+    pub(super) async fn node(&self, queue: &str) -> Node {
+        self.node_with(queue, "", &[]).await
+    }
+
+    /// One with the name `exclusive`, if that is one, and more in its environment.
+    pub(super) async fn node_with(
+        &self,
+        queue: &str,
+        exclusive: &str,
+        env: &[(&str, String)],
+    ) -> Node {
         let test = std::env::current_exe().expect("this program");
         let (folder, ttl) = (self.folder.path().display(), self.ttl.as_millis());
         let child = Command::new(test)
             .args(["a_node_of_another_test", "--exact", "--nocapture"])
             .env(
                 NODE.name,
-                format!("{}|{queue}|{folder}|{ttl}", self.address),
+                format!("{}|{queue}|{folder}|{ttl}|{exclusive}", self.address),
             )
+            .envs(env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .spawn();
@@ -223,7 +285,7 @@ impl Nodes {
     }
 
     /// Waits until somebody leads.
-    async fn somebody_leads(&self) {
+    pub(super) async fn somebody_leads(&self) {
         let shortest = Duration::from_millis(1);
         let waits = async {
             let me = owner("test");
@@ -236,7 +298,7 @@ impl Nodes {
     }
 
     /// Three nodes, one of which leads and one of which has all runs; perhaps it is the same.
-    async fn three(&self, is_leader: bool) -> [Node; 3] {
+    pub(super) async fn three(&self, is_leader: bool) -> [Node; 3] {
         let first = self.node(if is_leader { "q" } else { "idle" }).await;
         self.somebody_leads().await;
         let busy = if is_leader {
@@ -244,15 +306,7 @@ impl Nodes {
         } else {
             Some(self.node("q").await)
         };
-        for number in 0..RUNS {
-            let started = self.client().start(WORK, id(number), &number).await;
-            assert!(started.expect("its database").was_created);
-        }
-        let book = self.book();
-        book.holds(RUNS as usize, "all are under way", |line| {
-            line.split(' ').nth(1) == Some("1")
-        })
-        .await;
+        self.all_hang().await;
         let third = self.node("q").await;
         match busy {
             Some(busy) => [busy, first, third],
@@ -260,10 +314,23 @@ impl Nodes {
         }
     }
 
+    /// Starts all runs, and returns when each of them hangs for the first time.
+    pub(super) async fn all_hang(&self) {
+        for number in 0..self.runs {
+            let started = self.client().start(WORK, id(number), &number).await;
+            assert!(started.expect("its database").was_created);
+        }
+        let book = self.book();
+        book.holds(self.runs as usize, "all are under way", |line| {
+            line.split(' ').nth(1) == Some("1")
+        })
+        .await;
+    }
+
     /// Every run has ended by the second time, once. Says how long after `since` the first and
     /// the last of them began.
-    async fn all_end(&self, since: u64) -> (Duration, Duration) {
-        for number in 0..RUNS {
+    pub(super) async fn all_end(&self, since: u64) -> (Duration, Duration) {
+        for number in 0..self.runs {
             let handle = self.client().handle(WORK, id(number));
             let result = handle.result(SOON).await.expect("an answer");
             assert_eq!(result, Some(Ok(2)), "run {number}");
@@ -274,7 +341,7 @@ impl Nodes {
         }
         for attempt in [1, 2] {
             let attempts = self.book().attempts(attempt);
-            assert_eq!(attempts.len(), RUNS as usize);
+            assert_eq!(attempts.len(), self.runs as usize);
             assert!(attempts.values().all(|at| at.len() == 1), "{attempts:?}");
         }
         assert!(self.book().attempts(3).is_empty());
@@ -286,14 +353,15 @@ impl Nodes {
     }
 }
 
-fn id(number: u32) -> WorkflowId {
+pub(super) fn id(number: u32) -> WorkflowId {
     WorkflowId::new(number.to_string()).expect("an id")
 }
 
-async fn a_killed_process(stage: Stage, is_leader: bool) {
-    let Some(nodes) = Nodes::on(stage, LIFE).await else {
+async fn a_killed_process(stage: Stage, is_leader: bool, runs: u32) {
+    let Some(mut nodes) = Nodes::on(stage, LIFE).await else {
         return;
     };
+    nodes.runs = runs;
     let [dying, _one, _other] = nodes.three(is_leader).await;
 
     let killed = now_ms();
@@ -305,16 +373,24 @@ async fn a_killed_process(stage: Stage, is_leader: bool) {
     } else {
         "a follower"
     };
-    println!("killed {who} with a life of {LIFE:?}: again from {first:?} to {last:?}");
+    let effects = nodes.book().attempts(1).len() + nodes.book().attempts(2).len();
+    println!(
+        "killed {who} with a life of {LIFE:?} and {runs} steps under way: again from {first:?} to \
+         {last:?}; {runs} results, none twice; {effects} effects"
+    );
     assert!(last < LEASE / 2, "from {first:?} to {last:?}");
 }
 
 pub(crate) async fn what_a_killed_process_had_goes_on_long_before_its_lease_ends(stage: Stage) {
-    a_killed_process(stage, false).await;
+    a_killed_process(stage, false, RUNS).await;
+}
+
+pub(crate) async fn the_only_step_of_a_killed_process_goes_on(stage: Stage) {
+    a_killed_process(stage, false, 1).await;
 }
 
 pub(crate) async fn what_the_killed_leader_had_goes_on_long_before_its_lease_ends(stage: Stage) {
-    a_killed_process(stage, true).await;
+    a_killed_process(stage, true, RUNS).await;
 }
 
 pub(crate) async fn a_process_that_was_paused_for_longer_than_its_life_changes_nothing(

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 #[cfg(feature = "mysql")]
 use coord_engine::store::Mysql;
@@ -15,6 +16,10 @@ use sqlx::Connection;
 use crate::pooled::POOLER;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 use crate::server;
+
+/// Between two times that all sessions are killed: none does much meanwhile.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// A database that goes with its test.
 pub(crate) enum Database {
@@ -104,33 +109,43 @@ impl Database {
 
     /// An engine on it, as a service starts one.
     pub(crate) async fn engine(&self) -> Engine {
-        let started = match self {
-            Self::SqliteFile(_) => Engine::start(Sqlite::file(self.path())).await,
-            Self::SqliteMemory(store) => Engine::start(store.clone()).await,
+        self.builder().start().await.expect("it starts")
+    }
+
+    /// An engine to be on it.
+    pub(crate) fn builder(&self) -> EngineBuilder {
+        match self {
+            Self::SqliteFile(_) => Engine::builder(Sqlite::file(self.path())),
+            Self::SqliteMemory(store) => Engine::builder(store.clone()),
             #[cfg(feature = "testing")]
-            Self::Memory(store) => Engine::start(store.clone()).await,
+            Self::Memory(store) => Engine::builder(store.clone()),
             #[cfg(any(feature = "postgres", feature = "mysql"))]
-            _ => return self.engine_at(&self.server()).await,
-        };
-        started.expect("it starts")
+            _ => self.builder_at(&self.server()),
+        }
     }
 
     /// An engine that reaches its server at `server`.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub(crate) async fn engine_at(&self, server: &str) -> Engine {
-        let started = match self {
+        let started = self.builder_at(server).start().await;
+        started.expect("it starts")
+    }
+
+    /// An engine to be that reaches its server at `server`.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    fn builder_at(&self, server: &str) -> EngineBuilder {
+        match self {
             #[cfg(feature = "postgres")]
             Self::Postgres(name) => {
-                Engine::start(postgres(&format!("{server}/{name}?sslmode=disable"))).await
+                Engine::builder(postgres(&format!("{server}/{name}?sslmode=disable")))
             }
             #[cfg(feature = "mysql")]
             Self::Mysql(name) => {
                 let url = format!("{server}/{name}?ssl-mode=disabled");
-                Engine::start(Mysql::connect(&url).expect("a url")).await
+                Engine::builder(Mysql::connect(&url).expect("a url"))
             }
             _ => unreachable!("it has a server"),
-        };
-        started.expect("it starts")
+        }
     }
 
     /// A store that reaches its server at `server`.
@@ -180,6 +195,21 @@ impl Database {
             Self::Memory(_) => false,
             #[cfg(any(feature = "postgres", feature = "mysql"))]
             _ => true,
+        }
+    }
+
+    /// How long a value is that it refuses; `None` where a value may be as long as memory is.
+    pub(crate) async fn refuses(&self) -> Option<usize> {
+        match self {
+            #[cfg(feature = "mysql")]
+            Self::Mysql(name) => {
+                let mut connection = mysql(name).await.expect("it is there");
+                let packet = sqlx::query_scalar("SELECT CAST(@@max_allowed_packet AS SIGNED)");
+                let packet: i64 = packet.fetch_one(&mut connection).await.expect("a number");
+                // A byte takes two digits.
+                usize::try_from(packet).ok().map(|packet| packet / 2)
+            }
+            _ => None,
         }
     }
 
@@ -271,6 +301,52 @@ impl Database {
         };
         holding.let_go().await;
         true
+    }
+
+    /// Keeps everybody from it for `span`: all sessions are killed again and again, or, where there
+    /// are none, nobody else may write.
+    pub(crate) async fn goes_away_for(&self, span: Duration) {
+        let end = Instant::now() + span;
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(name) => {
+                let mut connection = pg("postgres").await.expect("a connection");
+                while Instant::now() < end {
+                    run!(
+                        connection,
+                        format!(
+                            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                             WHERE datname = '{name}'"
+                        )
+                    );
+                    tokio::time::sleep(AGAIN).await;
+                }
+            }
+            #[cfg(feature = "mysql")]
+            Self::Mysql(name) => {
+                let mut connection = mysql("").await.expect("a connection");
+                while Instant::now() < end {
+                    let sessions = sqlx::query_scalar(
+                        "SELECT CAST(id AS SIGNED) FROM information_schema.processlist WHERE db = ?",
+                    );
+                    let sessions = sessions.bind(name).fetch_all(&mut connection).await;
+                    let sessions: Vec<i64> = sessions.expect("a list");
+                    for session in sessions {
+                        let kill = sqlx::AssertSqlSafe(format!("KILL {session}"));
+                        // One that is gone already cannot be killed.
+                        _ = sqlx::raw_sql(kill).execute(&mut connection).await;
+                    }
+                    tokio::time::sleep(AGAIN).await;
+                }
+            }
+            _ => {
+                let held = self.hold("SELECT 1").await;
+                tokio::time::sleep(span).await;
+                if let Some(held) = held {
+                    held.let_go().await;
+                }
+            }
+        }
     }
 
     /// Holds the rows that `update` changes, without changing them for others. `None` where nobody

@@ -20,12 +20,19 @@ pub(crate) fn registration(id: &str, ttl: Duration, alone: bool) -> Registration
         incarnation,
         ttl,
         alone,
+        exclusive: false,
     }
 }
 
 pub(crate) async fn register(stage: &Stage, id: &str, ttl: Duration, alone: bool) {
     let registered = stage.store.register(&registration(id, ttl, alone)).await;
     registered.expect("registered");
+}
+
+fn of_node(id: &str, node: &str) -> Registration {
+    let mut registration = registration(id, LONG, false);
+    node.clone_into(&mut registration.incarnation.node);
+    registration
 }
 
 fn beat(id: &str) -> Heartbeat {
@@ -188,4 +195,101 @@ pub(crate) async fn an_incarnation_that_is_alone_buries_all_others(stage: Stage)
             .expect("an answer")
             .is_some()
     );
+}
+
+pub(crate) async fn a_node_that_is_exclusive_has_the_process_that_came_last(stage: Stage) {
+    let lives = async |id: &str| {
+        let beat = stage.store.heartbeat(&beat(id)).await;
+        beat.expect("an answer").is_some()
+    };
+    let exclusive = |id: &str| Registration {
+        exclusive: true,
+        ..of_node(id, "shop-1")
+    };
+    for (id, node) in [("a", "shop-1"), ("neighbour", "shop-2")] {
+        let registered = stage.store.register(&of_node(id, node)).await;
+        assert_eq!(registered.expect("registered").buried, 0);
+    }
+    stage.start("w").await;
+    stage.claim_workflow("w").await;
+    let led = stage.store.elect(Role::Recovery, &owner("a"), LONG).await;
+    assert!(led.expect("an answer").is_some());
+
+    let registered = stage.store.register(&exclusive("next")).await;
+
+    assert_eq!(registered.expect("registered").buried, 1);
+    assert_eq!(stage.sweep().await.ready, 1, "what it had is free");
+    let next = owner("next");
+    let role = stage.store.elect(Role::Recovery, &next, LONG);
+    assert!(
+        role.await.expect("an answer").is_some(),
+        "and so is its role"
+    );
+    assert!(!lives("a").await);
+    assert!(lives("next").await && lives("neighbour").await);
+
+    // Of those who come at the same time one stays, whoever was faster.
+    let many: Vec<_> = (0..6).map(|number| format!("o{number}")).collect();
+    let come = async |id: &str| {
+        let registered = stage.other.register(&exclusive(id)).await;
+        registered.expect("registered").buried
+    };
+    let buried = crate::writes::join_all(many.iter().map(|id| come(id)).collect()).await;
+    assert_eq!(buried.into_iter().sum::<u64>(), 6);
+    let mut living = 0;
+    for id in &many {
+        living += u32::from(lives(id).await);
+    }
+    assert_eq!(living, 1);
+}
+
+pub(crate) async fn the_roles_are_shown_with_the_ends_of_their_terms(stage: Stage) {
+    assert_eq!(stage.store.roles().await.expect("an answer").terms, []);
+    let term = stage.store.elect(Role::Recovery, &owner("a"), LONG).await;
+    let term = term.expect("an answer").expect("elected");
+
+    let roles = stage.other.roles().await.expect("an answer");
+
+    let shown = roles.term(Role::Recovery).expect("it was given");
+    assert_eq!(
+        (&shown.holder, shown.number, shown.expires_at),
+        (&term.holder, term.number, term.expires_at)
+    );
+    let left = roles.left(Role::Recovery).expect("it was given");
+    assert!(left > LONG / 2 && left <= LONG, "{left:?}");
+    assert_eq!(roles.left(Role::Scheduler), None);
+    assert!(!roles.has_schedules);
+    stage.store.resign(&term).await.expect("resigned");
+    let roles = stage.store.roles().await.expect("an answer");
+    assert_eq!(roles.left(Role::Recovery), Some(Duration::ZERO));
+}
+
+pub(crate) async fn those_who_ended_are_forgotten_after_a_while(stage: Stage) {
+    for id in ["a", "stopped", "alive"] {
+        register(&stage, id, LONG, false).await;
+    }
+    stage.start("w").await;
+    stage.claim_workflow("w").await;
+    for id in ["a", "stopped"] {
+        let stopped = Heartbeat {
+            stopped: true,
+            ..beat(id)
+        };
+        stage.store.heartbeat(&stopped).await.expect("an answer");
+    }
+    let forget = async |idle, limit| {
+        let gone = stage.store.forget(idle, limit).await;
+        gone.expect("an answer")
+    };
+    assert_eq!(forget(LONG, 9).await, 0, "not yet");
+    let now = stage.now().await;
+    stage.pass(now).await;
+
+    assert_eq!(forget(Duration::ZERO, 9).await, 1, "a has a lease");
+    assert_eq!(stage.sweep().await.ready, 1, "and is known to have ended");
+    assert_eq!(forget(Duration::ZERO, 9).await, 1);
+
+    assert_eq!(forget(Duration::ZERO, 9).await, 0);
+    let alive = stage.store.heartbeat(&beat("alive")).await;
+    assert!(alive.expect("an answer").is_some());
 }

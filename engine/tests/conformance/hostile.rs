@@ -1,8 +1,11 @@
 //! What nobody means to write, and some service writes all the same.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use coord_engine::Limits;
 use coord_engine::flow::{Activity, Context, Workflow, join_all};
 use coord_engine::model::{Failure, Queue, Retry, RunId, TaskKind, WorkflowId};
 use coord_engine::store::{Claim, ClaimedTask, Outcome, Target, Then, Turn, Write};
@@ -152,6 +155,46 @@ pub(crate) async fn many_of_the_largest_values_are_sent_at_once(stage: Stage) {
         let result = handle.result(SOON).await.expect("an answer");
         assert_eq!(result, Some(Ok(LARGE)));
     }
+    worker.shutdown(SOON).await;
+}
+
+const GROW: Activity<usize, String> = Activity::new("tests.grow");
+const GROWN: Workflow<usize, usize> = Workflow::new("tests.grown");
+
+/// Without limits of the engine only the database refuses a value, and it may refuse it by ending
+/// the connection.
+pub(crate) async fn a_result_that_the_database_refuses_fails_its_attempt_once(stage: Stage) {
+    let refused = stage.database.refuses().await;
+    let engine = stage.database.builder().limits(Limits::NONE).start().await;
+    let engine = engine.expect("it starts");
+    let attempts = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&attempts);
+    let grow = move |_: Attempt, length: usize| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async move { Ok::<_, Failure>("x".repeat(length)) }
+    };
+    let grown = async |ctx: Context, length: usize| {
+        let once = Retry::exponential(1);
+        Ok::<_, Failure>(ctx.activity(GROW, &length).retry(once).await?.len())
+    };
+    let worker = engine.worker(namespace(), Queue::default());
+    let worker = worker.workflow(GROWN, grown).activity(GROW, grow).start();
+
+    let client = engine.client(namespace(), Queue::default());
+    let id = WorkflowId::new("grown").expect("an id");
+    let length = refused.unwrap_or(1_000_000);
+    let started = client.start(GROWN, id, &length).await.expect("started");
+    let result = started.handle.result(SOON).await.expect("an answer");
+
+    match (refused, result.expect("it has ended")) {
+        (None, ended) => assert_eq!(ended, Ok(length)),
+        (Some(_), ended) => {
+            let failure = ended.expect_err("refused");
+            let says_so = |failure: &Failure| failure.to_string().contains("max_allowed_packet");
+            assert!(says_so(&failure), "{failure}");
+        }
+    }
+    assert_eq!(attempts.load(Ordering::SeqCst), 1);
     worker.shutdown(SOON).await;
 }
 

@@ -13,8 +13,10 @@ mod environment;
 mod faults;
 mod fences;
 mod fleet;
+mod fleets;
 mod hints;
 mod hostile;
+mod mends;
 mod messages;
 mod namespaces;
 #[cfg(feature = "mysql")]
@@ -138,6 +140,7 @@ on_every_dialect! {
         a_turn_that_panics_says_so_whatever_it_says
         many_of_the_largest_values_go_in_one_turn
         many_of_the_largest_values_are_sent_at_once
+        a_result_that_the_database_refuses_fails_its_attempt_once
     }
     storm {
         every_run_ends_once_whatever_becomes_of_its_processes
@@ -194,6 +197,17 @@ on_every_dialect! {
         the_dead_are_buried_only_under_a_term
         what_the_dead_had_is_taken_back
         an_incarnation_that_is_alone_buries_all_others
+        a_node_that_is_exclusive_has_the_process_that_came_last
+        the_roles_are_shown_with_the_ends_of_their_terms
+        those_who_ended_are_forgotten_after_a_while
+    }
+    mends {
+        much_of_one_queue_keeps_no_other_waiting
+        what_is_left_of_many_is_taken_back_to_the_last_one
+        a_run_that_lost_its_task_goes_on
+        a_run_that_lacks_nothing_is_left_alone
+        a_run_whose_activity_took_processes_down_is_resumed
+        what_ends_while_somebody_looks_is_not_taken_back
     }
     hints {
         a_batch_says_what_it_leaves_to_be_claimed
@@ -225,10 +239,21 @@ on_every_dialect! {
     }
     deaths {
         what_a_killed_process_had_goes_on_long_before_its_lease_ends
+        the_only_step_of_a_killed_process_goes_on
         what_the_killed_leader_had_goes_on_long_before_its_lease_ends
         a_process_that_was_paused_for_longer_than_its_life_changes_nothing
         a_process_that_stops_is_not_waited_for
         a_process_that_leaves_gives_its_roles_up
+    }
+    fleets {
+        an_exclusive_node_that_is_restarted_goes_on_at_once
+        nodes_that_are_replaced_in_turn_under_load_lose_nothing
+        only_what_a_killed_node_had_is_done_again
+        an_outage_shorter_than_a_life_costs_nobody_his_life
+        a_database_that_goes_amid_recovery_loses_nothing
+        clocks_that_differ_take_nothing_early_and_leave_nothing_behind
+        five_processes_have_one_leader
+        a_service_that_stops_in_time_leaves_nothing_leased
     }
 }
 

@@ -81,7 +81,7 @@ pub(crate) async fn a_node_touches_nothing_of_another_namespace(stage: Stage) {
         let write = Write::Schedule(Box::new(schedules::write(record)));
         stage.apply(write).await;
     }
-    stage.pass(dead.max(late.task.deadline_at)).await;
+    stage.pass(dead.expires_at.max(late.task.deadline_at)).await;
 
     let other = stage.store.within(&named("other"));
     assert_eq!(found(&*other).await, Vec::<String>::new());

@@ -150,6 +150,7 @@ pub(crate) async fn a_process_that_is_alone_takes_over_at_once(stage: Stage) {
             },
             ttl: LONG,
             alone: false,
+            exclusive: false,
         };
         store.register(&registration).await.expect("registered");
     };

@@ -22,7 +22,7 @@ pub(crate) const MYSQL: Variable = Variable::new(
     "server for tests, without the name of a database",
 );
 
-const ALLOW_SKIP: Variable = Variable::new(
+pub(crate) const ALLOW_SKIP: Variable = Variable::new(
     "COORD_TEST_ALLOW_SKIP",
     "",
     "1: a test without a server passes, and is counted as skipped",
@@ -61,15 +61,20 @@ pub(crate) fn needed<C>(variable: &Variable, connected: sqlx::Result<C>) -> Opti
         variable.default,
         ALLOW_SKIP.name,
     );
+    count_skip(&format!("server for {name}"));
+    None
+}
+
+/// Has it counted that the running test lacks `what`.
+pub(crate) fn count_skip(what: &str) {
     if let Some(folder) = set(&OBSERVED) {
         let thread = std::thread::current();
         let test = thread.name().unwrap_or("a test");
         let file = Path::new(&folder).join("skipped");
         let opened = OpenOptions::new().create(true).append(true).open(file);
         // One write, so that the lines of tests that run at once do not mix.
-        let line = format!("{test}\tserver for {name}\n");
+        let line = format!("{test}\t{what}\n");
         let written = opened.and_then(|mut file| file.write_all(line.as_bytes()));
         written.expect("a skip that nobody can count is a failure");
     }
-    None
 }

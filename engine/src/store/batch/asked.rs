@@ -20,6 +20,8 @@ pub(super) struct Asked {
     tasks: BTreeSet<String>,
     closing: BTreeSet<String>,
     closing_currents: BTreeSet<Instance>,
+    resuming: BTreeSet<String>,
+    resuming_currents: BTreeSet<Instance>,
     schedules: BTreeSet<(String, String)>,
 }
 
@@ -38,7 +40,8 @@ impl Asked {
                 }
                 Write::PutBack(put_back) => asked.task(put_back.held.task.as_str()),
                 Write::Terminate(terminate) => asked.terminate(terminate),
-                Write::Resume(target) => asked.target(target),
+                Write::Resume(target) => asked.resume(target),
+                Write::Repair(run) => asked.run(run.as_str()),
                 Write::Schedule(schedule) => asked.schedule(schedule),
                 Write::Unschedule(ScheduleKey { namespace, id }) => {
                     let key = (namespace.to_string(), id.to_string());
@@ -86,6 +89,17 @@ impl Asked {
             Target::Current(namespace, workflow) => {
                 let instance = (namespace.to_string(), workflow.to_string());
                 self.closing_currents.insert(instance);
+            }
+        }
+    }
+
+    fn resume(&mut self, target: &Target) {
+        self.target(target);
+        match target {
+            Target::Run(run) => _ = self.resuming.insert(run.to_string()),
+            Target::Current(namespace, workflow) => {
+                let instance = (namespace.to_string(), workflow.to_string());
+                self.resuming_currents.insert(instance);
             }
         }
     }
@@ -153,6 +167,14 @@ impl Asked {
         let mut closing = self.closing.clone();
         closing.extend(current(&self.closing_currents, instances));
         closing.into_iter().collect()
+    }
+
+    /// The runs of which all tasks are meant.
+    pub(super) fn whole(&self, closing: &[String], instances: &[InstanceRow]) -> Vec<String> {
+        let mut whole = self.resuming.clone();
+        whole.extend(current(&self.resuming_currents, instances));
+        whole.extend(closing.iter().cloned());
+        whole.into_iter().collect()
     }
 
     /// The runs to lock.

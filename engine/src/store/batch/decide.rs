@@ -36,12 +36,13 @@ impl State {
             Write::PutBack(put_back) => self.put_back(put_back),
             Write::Terminate(terminate) => self.terminate(terminate),
             Write::Resume(target) => self.resume(target),
+            Write::Repair(run) => self.repair(run.as_str()),
             Write::Schedule(schedule) => self.schedule(schedule),
             Write::Unschedule(key) => Ok(self.unschedule(key)),
         }
     }
 
-    fn done(&self, run: &str) -> Result<Outcome> {
+    pub(super) fn done(&self, run: &str) -> Result<Outcome> {
         Ok(Outcome::Done {
             run: run_id(run)?,
             inbox_seq: self.inbox_seq(run),
@@ -406,22 +407,6 @@ impl State {
         let row = self.run_mut(&run).ok_or_else(|| no_run(&run))?;
         row.history_length = seq;
         self.close(&run, &terminate.closing)?;
-        self.done(&run)
-    }
-
-    fn resume(&mut self, target: &Target) -> Result<Outcome> {
-        let run = self.find(target);
-        let task = run.and_then(|run| self.tasks.get(&format!("{run}:0")));
-        let Some(task) = task.filter(|task| task.is(TaskStatus::Blocked)) else {
-            return Ok(Outcome::NotFound);
-        };
-        let mut task = task.clone();
-        TaskStatus::Ready.as_str().clone_into(&mut task.status);
-        task.available_at = self.now;
-        (task.attempt_count, task.recover_count) = (0, 0);
-        task.blocked_reason = None;
-        let run = task.run_id.clone();
-        self.insert_task(task);
         self.done(&run)
     }
 }

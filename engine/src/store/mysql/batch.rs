@@ -18,6 +18,13 @@ pub(super) const WHAT: &str = "applying writes";
 /// the default limits takes 4 MiB of this.
 const LARGEST: usize = 4 * 1024 * 1024;
 
+/// A statement up to this fits into the packets of every server that anybody runs.
+const SURELY_FITS: usize = 512 * 1024;
+/// What a packet holds beside the rows.
+const AROUND: usize = 16 * 1024;
+
+const PACKET: &str = "SELECT CAST(@@SESSION.max_allowed_packet AS SIGNED)";
+
 /// A transaction at `READ COMMITTED`.
 pub(super) struct Transaction<'c>(pub(super) sqlx::Transaction<'c, sqlx::MySql>);
 
@@ -66,8 +73,28 @@ impl Transaction<'_> {
 
     async fn put_some(&mut self, sql: &'static str, mut rows: String) -> Result<()> {
         rows.push(']');
+        self.check_fits(rows.len()).await?;
         let written = sqlx::query(sql).bind(rows).execute(&mut *self.0);
         written.await.map(drop).map_err(at(WHAT))
+    }
+}
+
+impl Transaction<'_> {
+    /// Whether the server takes a statement with so many bytes of rows. One that it does not take
+    /// breaks the connection, which looks like an outage, and would be sent again and again.
+    async fn check_fits(&mut self, bytes: usize) -> Result<()> {
+        if bytes <= SURELY_FITS {
+            return Ok(());
+        }
+        let packet = sqlx::query_scalar(PACKET).fetch_one(&mut *self.0);
+        let packet: i64 = packet.await.map_err(at("reading the size of a packet"))?;
+        if usize::try_from(packet).is_ok_and(|packet| bytes + AROUND > packet) {
+            return Err(Error::invalid(format!(
+                "{WHAT}: a row takes {bytes} bytes, and this server's max_allowed_packet is {packet}: \
+                 keep what is so large in a store of its own, or raise max_allowed_packet"
+            )));
+        }
+        Ok(())
     }
 }
 

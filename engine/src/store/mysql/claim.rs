@@ -3,9 +3,12 @@
 use coord_core::Result;
 use sqlx::mysql::MySqlPool;
 
-use super::super::answers::{self, Looked, Place, RenewedRow, SweptRow};
+use super::super::answers::{self, Looked, LookedAtRow, Place, RenewedRow, SweptRow};
 use super::super::rows::{RecordRow, TaskRow, TipRow, signed, task_columns};
-use super::super::{BlockedReason, Claim, Claimed, Lease, Overdue, Renewal, Renewed, Sweep, Swept};
+use super::super::{
+    BlockedReason, Claim, Claimed, Lacking, Lease, Overdue, Renewal, Renewed, Sweep, Swept,
+    Unattended,
+};
 use super::Mysql;
 use super::batch::{Transaction, json};
 use super::error::{at, at_commit};
@@ -139,10 +142,23 @@ macro_rules! stuck {
 }
 
 const STUCK: &str = concat!(
-    "SELECT task_id FROM workflow_tasks FORCE INDEX (workflow_tasks_leased) WHERE ",
+    "SELECT task_id FROM (
+        SELECT task_id, row_number() OVER (PARTITION BY namespace, queue ORDER BY task_id) AS place
+        FROM workflow_tasks FORCE INDEX (workflow_tasks_leased) WHERE ",
     stuck!(),
-    " AND (? IS NULL OR namespace = ?) ORDER BY task_id LIMIT ?"
+    " AND (? IS NULL OR namespace = ?)) AS ranked ORDER BY place, task_id LIMIT ?"
 );
+
+/// Open runs in the order of their index, and which of them lack their workflow task.
+const UNATTENDED: &str = "
+    SELECT run_id, started_at, CASE
+        WHEN status NOT IN ('pending', 'running') AND NOT wait_reason <=> 'timer'
+            AND inbox_seq <= inbox_drained THEN 0
+        WHEN EXISTS (SELECT 1 FROM workflow_tasks t WHERE t.task_id = concat(r.run_id, ':0')) THEN 0
+        ELSE 1 END AS lacks
+    FROM workflow_runs r FORCE INDEX (workflow_runs_closed)
+    WHERE namespace = ? AND closed_at IS NULL AND run_id > ?
+    ORDER BY run_id LIMIT ?";
 
 const LOCK_STUCK: &str = concat!(
     "SELECT STRAIGHT_JOIN ",
@@ -338,6 +354,17 @@ pub(super) async fn overdue(store: &Mysql, limit: u32) -> Result<Vec<Overdue>> {
         .map_err(at(WHAT))?;
     let events = scheduled(&mut transaction, &answers::scheduled(&tasks)).await?;
     answers::overdue(now, tasks, events)
+}
+
+pub(super) async fn unattended(pool: &MySqlPool, page: &Unattended) -> Result<Lacking> {
+    let rows: Vec<LookedAtRow> = sqlx::query_as(UNATTENDED)
+        .bind(page.namespace.as_str())
+        .bind(page.after.as_ref().map_or("", |(_, run)| run.as_str()))
+        .bind(u64::from(page.limit))
+        .fetch_all(pool)
+        .await
+        .map_err(at("looking for runs without a task"))?;
+    answers::unattended(page, &rows)
 }
 
 pub(super) async fn sweep(store: &Mysql, sweep: &Sweep) -> Result<Swept> {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use coord_core::Result;
 use sqlx::mysql::MySqlPool;
 
-use super::super::answers::{self, TermRow};
+use super::super::answers::{self, RoleRow, TermRow};
 use super::super::rows::signed;
-use super::super::{Heartbeat, Registration, Role, Term};
+use super::super::{Heartbeat, Registered, Registration, Role, Roles, Term};
 use super::Mysql;
 use super::batch::{Transaction, json};
 use super::error::{at, at_commit};
@@ -17,6 +17,48 @@ use crate::model::{OwnerId, Timestamp};
 const BURY_OTHERS: &str = "
     UPDATE engine_instances SET status = 'dead'
     WHERE status IN ('live', 'draining') AND instance_id <> ?";
+
+/// Held to the end of the transaction, so that those who come at once come one after the other.
+const COME_ALONE: &str = "
+    INSERT INTO engine_roles (`role`, holder, term, acquired_at, expires_at)
+    VALUES ('exclusive', NULL, 1, 0, 0) ON DUPLICATE KEY UPDATE term = engine_roles.term + 1";
+
+const BURY_NAMESAKES: &str = "
+    UPDATE engine_instances SET status = 'dead'
+    WHERE status IN ('live', 'draining') AND instance_id <> ? AND node_name = ?
+        AND namespace <=> ?";
+
+const FREE_ROLES: &str = concat!(
+    "UPDATE engine_roles SET expires_at = least(expires_at, ",
+    clock!(),
+    ") WHERE holder IN (
+        SELECT instance_id FROM engine_instances WHERE status IN ('stopped', 'dead'))"
+);
+
+const ROLES: &str = concat!(
+    "SELECT clock.now, CASE WHEN EXISTS (SELECT 1 FROM workflow_schedules
+        WHERE look_at < 4611686018427387904 AND (? IS NULL OR namespace = ?)) THEN 1 ELSE 0 END AS has_schedules,
+        r.`role`, r.holder, r.term, r.acquired_at, r.expires_at
+     FROM (SELECT ",
+    clock!(),
+    " AS now) AS clock LEFT JOIN engine_roles r ON r.holder IS NOT NULL"
+);
+
+/// Those that have ended and have no lease, without a lock: they do not come back.
+const ENDED: &str = concat!(
+    "SELECT i.instance_id FROM engine_instances i
+     WHERE i.status IN ('stopped', 'dead') AND i.heartbeat_at <= ",
+    clock!(),
+    " - ? AND (? IS NULL OR i.namespace IS NULL OR i.namespace = ?) AND NOT EXISTS (SELECT 1 FROM workflow_tasks t
+        WHERE t.status = 'leased' AND t.lease_owner = i.instance_id)
+     ORDER BY i.instance_id LIMIT ?"
+);
+
+const FORGET: &str = concat!(
+    "DELETE i FROM ",
+    ids!(),
+    " STRAIGHT_JOIN engine_instances i FORCE INDEX (PRIMARY) ON i.instance_id = w.id"
+);
 
 const REGISTER: &str = "
     INSERT INTO engine_instances
@@ -31,7 +73,7 @@ const LOCK_LIVE: &str = "
 
 const HEARTBEAT: &str = "
     UPDATE engine_instances SET heartbeat_at = ?, expires_at = ?,
-        status = CASE WHEN ? THEN 'stopped' WHEN ? THEN 'draining' ELSE status END
+        status = CASE WHEN ? THEN 'stopped' WHEN ? THEN 'draining' ELSE 'live' END
     WHERE instance_id = ?";
 
 const LOCK_TERM: &str = "
@@ -72,15 +114,11 @@ const RESIGN: &str = concat!(
     ") WHERE `role` = ? AND holder = ? AND term = ?"
 );
 
-pub(super) async fn register(store: &Mysql, registration: &Registration) -> Result<Timestamp> {
+pub(super) async fn register(store: &Mysql, registration: &Registration) -> Result<Registered> {
     const WHAT: &str = "registering a process";
     let who = &registration.incarnation;
     let mut transaction = Transaction::begin(&store.pool, WHAT).await?;
-    if registration.alone {
-        let others = sqlx::query(BURY_OTHERS).bind(who.id.as_str());
-        let others = others.execute(&mut *transaction.0).await;
-        others.map_err(at(WHAT))?;
-    }
+    let buried = bury_others(store, &mut transaction, registration).await?;
     let now = transaction.now().await?;
     let expires_at = answers::until(now, registration.ttl);
     sqlx::query(REGISTER)
@@ -96,7 +134,64 @@ pub(super) async fn register(store: &Mysql, registration: &Registration) -> Resu
         .await
         .map_err(at(WHAT))?;
     transaction.0.commit().await.map_err(at_commit(WHAT))?;
-    Ok(Timestamp::from_micros(expires_at))
+    Ok(Registered {
+        expires_at: Timestamp::from_micros(expires_at),
+        buried,
+    })
+}
+
+/// Declares dead those whose end the registration proves. How many.
+async fn bury_others(
+    store: &Mysql,
+    transaction: &mut Transaction<'_>,
+    registration: &Registration,
+) -> Result<u64> {
+    const WHAT: &str = "registering a process";
+    let who = &registration.incarnation;
+    if registration.exclusive {
+        let alone = sqlx::query(COME_ALONE).execute(&mut *transaction.0);
+        alone.await.map_err(at(WHAT))?;
+    }
+    let others = match (registration.alone, registration.exclusive) {
+        (true, _) => sqlx::query(BURY_OTHERS).bind(who.id.as_str()),
+        (false, true) => {
+            let namesakes = sqlx::query(BURY_NAMESAKES).bind(who.id.as_str());
+            namesakes.bind(who.node.as_str()).bind(store.scope())
+        }
+        (false, false) => return Ok(0),
+    };
+    let buried = others.execute(&mut *transaction.0).await;
+    let buried = buried.map_err(at(WHAT))?.rows_affected();
+    let freed = sqlx::query(FREE_ROLES).execute(&mut *transaction.0);
+    freed.await.map_err(at(WHAT))?;
+    Ok(buried)
+}
+
+pub(super) async fn roles(store: &Mysql) -> Result<Roles> {
+    let rows: Vec<RoleRow> = sqlx::query_as(ROLES)
+        .bind(store.scope())
+        .bind(store.scope())
+        .fetch_all(&store.pool)
+        .await
+        .map_err(at("reading the roles"))?;
+    answers::roles(rows, store.scope.as_ref())
+}
+
+pub(super) async fn forget(store: &Mysql, idle: Duration, limit: u32) -> Result<u64> {
+    const WHAT: &str = "forgetting processes that have ended";
+    let ended: Vec<String> = sqlx::query_scalar(ENDED)
+        .bind(crate::model::micros(idle))
+        .bind(store.scope())
+        .bind(store.scope())
+        .bind(u64::from(limit))
+        .fetch_all(&store.pool)
+        .await
+        .map_err(at(WHAT))?;
+    if ended.is_empty() {
+        return Ok(0);
+    }
+    let gone = sqlx::query(FORGET).bind(json(&ended)?).execute(&store.pool);
+    Ok(gone.await.map_err(at_commit(WHAT))?.rows_affected())
 }
 
 pub(super) async fn heartbeat(

@@ -4,9 +4,11 @@ use coord_core::{Error, Result};
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{FromRow, Row};
 
-use super::super::answers::{self, Looked, Place, RenewedRow, SweptRow};
+use super::super::answers::{self, Looked, LookedAtRow, Place, RenewedRow, SweptRow};
 use super::super::rows::{RecordRow, TaskRow, signed, task_columns};
-use super::super::{Claim, Claimed, Overdue, Renewal, Renewed, Sweep, Swept, Wanted};
+use super::super::{
+    Claim, Claimed, Lacking, Overdue, Renewal, Renewed, Sweep, Swept, Unattended, Wanted,
+};
 use super::error::{at, at_commit};
 use super::single::Single;
 use super::sql::{self, clock, event_columns, never};
@@ -126,16 +128,25 @@ const SWEEP: &str = concat!(
     "WITH clock AS MATERIALIZED (SELECT ",
     clock!(),
     " AS now),
+     ranked AS (
+        SELECT task_id, row_number() OVER (PARTITION BY namespace, queue ORDER BY task_id) AS place
+        FROM workflow_tasks WHERE status = 'leased'
+          AND ($3::text IS NULL OR namespace = $3)
+          AND (lease_expires_at <= (SELECT now FROM clock) OR lease_owner IN (
+              SELECT instance_id FROM engine_instances WHERE status IN ('stopped', 'dead')))),
+     wanted AS MATERIALIZED (
+        SELECT array_agg(task_id) AS ids
+        FROM (SELECT task_id FROM ranked ORDER BY place, task_id LIMIT $2) AS first),
      stuck AS MATERIALIZED (
         SELECT task_id, recover_count + CASE WHEN lease_owner IN (
                 SELECT instance_id FROM engine_instances
                 WHERE status IN ('live', 'draining') AND expires_at > (SELECT now FROM clock))
             THEN 0 ELSE 1 END AS recoveries
-        FROM workflow_tasks WHERE status = 'leased'
-          AND ($3::text IS NULL OR namespace = $3)
+        FROM workflow_tasks
+        WHERE task_id = ANY ((SELECT ids FROM wanted)::text[]) AND status = 'leased'
           AND (lease_expires_at <= (SELECT now FROM clock) OR lease_owner IN (
               SELECT instance_id FROM engine_instances WHERE status IN ('stopped', 'dead')))
-        ORDER BY task_id LIMIT $2 FOR UPDATE SKIP LOCKED),
+        ORDER BY task_id FOR UPDATE SKIP LOCKED),
      taken AS MATERIALIZED (SELECT array_agg(task_id) AS ids FROM stuck)
      UPDATE workflow_tasks t SET
         status = CASE WHEN recoveries > $1 THEN 'blocked' ELSE 'ready' END,
@@ -148,6 +159,17 @@ const SWEEP: &str = concat!(
      WHERE t.task_id = ANY ((SELECT ids FROM taken)::text[]) AND t.task_id = stuck.task_id
      RETURNING t.task_id, task_type, namespace, queue, status"
 );
+
+/// Open runs in the order of their index, and which of them lack their workflow task.
+const UNATTENDED: &str = "
+    SELECT run_id, started_at, CASE
+        WHEN status NOT IN ('pending', 'running') AND wait_reason IS DISTINCT FROM 'timer'
+            AND inbox_seq <= inbox_drained THEN 0::bigint
+        WHEN EXISTS (SELECT 1 FROM workflow_tasks t WHERE t.task_id = r.run_id || ':0') THEN 0
+        ELSE 1 END AS lacks
+    FROM workflow_runs r
+    WHERE closed_at IS NULL AND namespace = $1 AND (started_at, run_id) > ($2, $3)
+    ORDER BY started_at, run_id LIMIT $4";
 
 pub(super) async fn claim(store: &Postgres, claim: &Claim) -> Result<Claimed> {
     const WHAT: &str = "claiming tasks";
@@ -267,6 +289,24 @@ pub(super) async fn overdue(store: &Postgres, limit: u32) -> Result<Vec<Overdue>
     let places = answers::scheduled(&tasks);
     let events = scheduled(store.statements, &mut transaction.inner, &places).await?;
     answers::overdue(now, tasks, events)
+}
+
+pub(super) async fn unattended(store: &Postgres, page: &Unattended) -> Result<Lacking> {
+    const WHAT: &str = "looking for runs without a task";
+    let after = page.after.as_ref();
+    let mut connection = Single::begin(store, WHAT).await?;
+    let rows: Vec<LookedAtRow> = store
+        .statements
+        .rows(UNATTENDED)
+        .bind(page.namespace.as_str())
+        .bind(after.map_or(-1, |(at, _)| at.as_micros()))
+        .bind(after.map_or("", |(_, run)| run.as_str()))
+        .bind(i64::from(page.limit))
+        .fetch_all(&mut *connection)
+        .await
+        .map_err(at(WHAT))?;
+    connection.end(store, WHAT).await?;
+    answers::unattended(page, &rows)
 }
 
 pub(super) async fn sweep(store: &Postgres, sweep: &Sweep) -> Result<Swept> {

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use coord_core::Result;
+use sqlx::PgConnection;
 
-use super::super::answers::{self, TermRow};
-use super::super::{Heartbeat, Registration, Role, Term};
+use super::super::answers::{self, RoleRow, TermRow};
+use super::super::{Heartbeat, Registered, Registration, Role, Roles, Term};
 use super::error::{at, at_commit};
 use super::single::Single;
 use super::sql::clock;
@@ -15,6 +16,42 @@ use crate::model::{OwnerId, Timestamp};
 const BURY_OTHERS: &str = "
     UPDATE engine_instances SET status = 'dead'
     WHERE status IN ('live', 'draining') AND instance_id <> $1";
+
+/// Held to the end of the transaction, so that those who come at once come one after the other.
+const COME_ALONE: &str = "
+    INSERT INTO engine_roles AS r (role, holder, term, acquired_at, expires_at)
+    VALUES ('exclusive', NULL, 1, 0, 0) ON CONFLICT (role) DO UPDATE SET term = r.term + 1";
+
+const BURY_NAMESAKES: &str = "
+    UPDATE engine_instances SET status = 'dead'
+    WHERE status IN ('live', 'draining') AND instance_id <> $1 AND node_name = $2
+        AND namespace IS NOT DISTINCT FROM $3";
+
+const FREE_ROLES: &str = concat!(
+    "UPDATE engine_roles SET expires_at = least(expires_at, ",
+    clock!(),
+    ") WHERE holder IN (
+        SELECT instance_id FROM engine_instances WHERE status IN ('stopped', 'dead'))"
+);
+
+const ROLES: &str = concat!(
+    "SELECT clock.now, CASE WHEN EXISTS (SELECT 1 FROM workflow_schedules
+        WHERE look_at < 4611686018427387904 AND ($1::text IS NULL OR namespace = $1)) THEN 1::bigint ELSE 0 END AS has_schedules,
+        r.role, r.holder, r.term, r.acquired_at, r.expires_at
+     FROM (SELECT ",
+    clock!(),
+    " AS now) AS clock LEFT JOIN engine_roles r ON r.holder IS NOT NULL"
+);
+
+const FORGET: &str = concat!(
+    "DELETE FROM engine_instances WHERE instance_id IN (
+        SELECT i.instance_id FROM engine_instances i
+        WHERE i.status IN ('stopped', 'dead') AND i.heartbeat_at <= ",
+    clock!(),
+    " - $1 AND ($3::text IS NULL OR i.namespace IS NULL OR i.namespace = $3) AND NOT EXISTS (SELECT 1 FROM workflow_tasks t
+            WHERE t.status = 'leased' AND t.lease_owner = i.instance_id)
+        ORDER BY i.instance_id LIMIT $2 FOR UPDATE SKIP LOCKED)"
+);
 
 const REGISTER: &str = concat!(
     "INSERT INTO engine_instances
@@ -33,7 +70,7 @@ const HEARTBEAT: &str = concat!(
     clock!(),
     ", expires_at = ",
     clock!(),
-    " + $2, status = CASE WHEN $3 THEN 'stopped' WHEN $4 THEN 'draining' ELSE status END
+    " + $2, status = CASE WHEN $3 THEN 'stopped' WHEN $4 THEN 'draining' ELSE 'live' END
      WHERE instance_id = $1 AND status IN ('live', 'draining') RETURNING expires_at"
 );
 
@@ -69,17 +106,11 @@ const RESIGN: &str = concat!(
     ") WHERE role = $1 AND holder = $2 AND term = $3"
 );
 
-pub(super) async fn register(store: &Postgres, registration: &Registration) -> Result<Timestamp> {
+pub(super) async fn register(store: &Postgres, registration: &Registration) -> Result<Registered> {
     const WHAT: &str = "registering a process";
     let who = &registration.incarnation;
     let mut transaction = store.begin(WRITE, WHAT).await?;
-    if registration.alone {
-        let others = store.statements.done(BURY_OTHERS).bind(who.id.as_str());
-        others
-            .execute(&mut *transaction.inner)
-            .await
-            .map_err(at(WHAT))?;
-    }
+    let buried = bury_others(store, &mut transaction.inner, registration).await?;
     let (expires_at,): (i64,) = store
         .statements
         .rows(REGISTER)
@@ -93,7 +124,69 @@ pub(super) async fn register(store: &Postgres, registration: &Registration) -> R
         .await
         .map_err(at(WHAT))?;
     transaction.inner.commit().await.map_err(at_commit(WHAT))?;
-    Ok(Timestamp::from_micros(expires_at))
+    Ok(Registered {
+        expires_at: Timestamp::from_micros(expires_at),
+        buried,
+    })
+}
+
+/// Declares dead those whose end the registration proves. How many.
+async fn bury_others(
+    store: &Postgres,
+    connection: &mut PgConnection,
+    registration: &Registration,
+) -> Result<u64> {
+    const WHAT: &str = "registering a process";
+    let who = &registration.incarnation;
+    if registration.exclusive {
+        let alone = store.statements.done(COME_ALONE);
+        alone.execute(&mut *connection).await.map_err(at(WHAT))?;
+    }
+    let others = match (registration.alone, registration.exclusive) {
+        (true, _) => store.statements.done(BURY_OTHERS).bind(who.id.as_str()),
+        (false, true) => {
+            let namesakes = store.statements.done(BURY_NAMESAKES);
+            namesakes
+                .bind(who.id.as_str())
+                .bind(who.node.as_str())
+                .bind(store.scope())
+        }
+        (false, false) => return Ok(0),
+    };
+    let buried = others.execute(&mut *connection).await.map_err(at(WHAT))?;
+    let freed = store.statements.done(FREE_ROLES);
+    freed.execute(&mut *connection).await.map_err(at(WHAT))?;
+    Ok(buried.rows_affected())
+}
+
+pub(super) async fn roles(store: &Postgres) -> Result<Roles> {
+    const WHAT: &str = "reading the roles";
+    let mut connection = Single::begin(store, WHAT).await?;
+    let rows: Vec<RoleRow> = store
+        .statements
+        .rows(ROLES)
+        .bind(store.scope())
+        .fetch_all(&mut *connection)
+        .await
+        .map_err(at(WHAT))?;
+    connection.end(store, WHAT).await?;
+    answers::roles(rows, store.scope.as_ref())
+}
+
+pub(super) async fn forget(store: &Postgres, idle: Duration, limit: u32) -> Result<u64> {
+    const WHAT: &str = "forgetting processes that have ended";
+    let mut connection = Single::begin(store, WHAT).await?;
+    let gone = store
+        .statements
+        .done(FORGET)
+        .bind(answers::span(idle))
+        .bind(i64::from(limit))
+        .bind(store.scope())
+        .execute(&mut *connection)
+        .await
+        .map_err(at_commit(WHAT))?;
+    connection.end(store, WHAT).await?;
+    Ok(gone.rows_affected())
 }
 
 pub(super) async fn heartbeat(

@@ -3,9 +3,11 @@
 use coord_core::Result;
 use sqlx::sqlite::{SqliteConnection, SqlitePool};
 
-use super::super::answers::{self, Looked, Place, RenewedRow, SweptRow};
+use super::super::answers::{self, Looked, LookedAtRow, Place, RenewedRow, SweptRow};
 use super::super::rows::{NEVER, RecordRow, TaskRow, signed, task_columns};
-use super::super::{Claim, Claimed, Overdue, Renewal, Renewed, Sweep, Swept, Wanted};
+use super::super::{
+    Claim, Claimed, Lacking, Overdue, Renewal, Renewed, Sweep, Swept, Unattended, Wanted,
+};
 use super::Sqlite;
 use super::batch::json;
 use super::error::{at, at_commit};
@@ -126,13 +128,26 @@ const SWEEP: &str = "
                 SELECT instance_id FROM engine_instances
                 WHERE status IN ('live', 'draining') AND expires_at > ?1)
             THEN 0 ELSE 1 END AS recoveries
-        FROM workflow_tasks WHERE status = 'leased'
-            AND (?4 IS NULL OR namespace = ?4) AND (lease_expires_at <= ?1
-            OR lease_owner IN (
-                SELECT instance_id FROM engine_instances WHERE status IN ('stopped', 'dead')))
-        ORDER BY task_id LIMIT ?3) AS stuck
+        FROM (
+            SELECT *, row_number() OVER (PARTITION BY namespace, queue ORDER BY task_id) AS place
+            FROM workflow_tasks WHERE status = 'leased'
+                AND (?4 IS NULL OR namespace = ?4) AND (lease_expires_at <= ?1
+                OR lease_owner IN (
+                    SELECT instance_id FROM engine_instances WHERE status IN ('stopped', 'dead'))))
+        ORDER BY place, task_id LIMIT ?3) AS stuck
     WHERE task_id = stuck.id
     RETURNING task_id, task_type, namespace, queue, status";
+
+/// Open runs in the order of their index, and which of them lack their workflow task.
+const UNATTENDED: &str = "
+    SELECT run_id, started_at, CASE
+        WHEN status NOT IN ('pending', 'running') AND wait_reason IS NOT 'timer'
+            AND inbox_seq <= inbox_drained THEN 0
+        WHEN EXISTS (SELECT 1 FROM workflow_tasks t WHERE t.task_id = r.run_id || ':0') THEN 0
+        ELSE 1 END AS lacks
+    FROM workflow_runs r INDEXED BY workflow_runs_open
+    WHERE closed_at IS NULL AND namespace = ?1 AND (started_at, run_id) > (?2, ?3)
+    ORDER BY started_at, run_id LIMIT ?4";
 
 /// A task to lease, with what a claim gives it.
 #[derive(Debug, serde::Serialize)]
@@ -293,6 +308,19 @@ pub(super) async fn overdue(store: &Sqlite, limit: u32) -> Result<Vec<Overdue>> 
     let events = scheduled(&mut transaction, &answers::scheduled(&tasks)).await?;
     transaction.commit().await.map_err(at(WHAT))?;
     answers::overdue(now, tasks, events)
+}
+
+pub(super) async fn unattended(pool: &SqlitePool, page: &Unattended) -> Result<Lacking> {
+    let after = page.after.as_ref();
+    let rows: Vec<LookedAtRow> = sqlx::query_as(UNATTENDED)
+        .bind(page.namespace.as_str())
+        .bind(after.map_or(-1, |(at, _)| at.as_micros()))
+        .bind(after.map_or("", |(_, run)| run.as_str()))
+        .bind(i64::from(page.limit))
+        .fetch_all(pool)
+        .await
+        .map_err(at("looking for runs without a task"))?;
+    answers::unattended(page, &rows)
 }
 
 pub(super) async fn sweep(store: &Sqlite, sweep: &Sweep) -> Result<Swept> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use coord_core::Result;
 use sqlx::sqlite::SqlitePool;
 
-use super::super::answers::{self, TermRow};
-use super::super::{Heartbeat, Registration, Role, Term};
+use super::super::answers::{self, RoleRow, TermRow};
+use super::super::{Heartbeat, Registered, Registration, Role, Roles, Term};
 use super::Sqlite;
 use super::error::{at, at_commit};
 use super::sql::clock;
@@ -15,6 +15,37 @@ use crate::model::{OwnerId, Timestamp};
 const BURY_OTHERS: &str = "
     UPDATE engine_instances SET status = 'dead'
     WHERE status IN ('live', 'draining') AND instance_id <> ?1";
+
+const BURY_NAMESAKES: &str = "
+    UPDATE engine_instances SET status = 'dead'
+    WHERE status IN ('live', 'draining') AND instance_id <> ?1 AND node_name = ?2
+        AND namespace IS ?3";
+
+const FREE_ROLES: &str = concat!(
+    "UPDATE engine_roles SET expires_at = min(expires_at, ",
+    clock!(),
+    ") WHERE holder IN (
+        SELECT instance_id FROM engine_instances WHERE status IN ('stopped', 'dead'))"
+);
+
+const ROLES: &str = concat!(
+    "SELECT clock.now, EXISTS (SELECT 1 FROM workflow_schedules
+        WHERE look_at < 4611686018427387904 AND (?1 IS NULL OR namespace = ?1)) AS has_schedules,
+        r.role, r.holder, r.term, r.acquired_at, r.expires_at
+     FROM (SELECT ",
+    clock!(),
+    " AS now) AS clock LEFT JOIN engine_roles r ON r.holder IS NOT NULL"
+);
+
+const FORGET: &str = concat!(
+    "DELETE FROM engine_instances WHERE instance_id IN (
+        SELECT i.instance_id FROM engine_instances i
+        WHERE i.status IN ('stopped', 'dead') AND i.heartbeat_at <= ",
+    clock!(),
+    " - ?1 AND (?3 IS NULL OR i.namespace IS NULL OR i.namespace = ?3) AND NOT EXISTS (SELECT 1 FROM workflow_tasks t
+            WHERE t.status = 'leased' AND t.lease_owner = i.instance_id)
+        ORDER BY i.instance_id LIMIT ?2)"
+);
 
 const REGISTER: &str = concat!(
     "INSERT INTO engine_instances
@@ -33,7 +64,7 @@ const HEARTBEAT: &str = concat!(
     clock!(),
     ", expires_at = ",
     clock!(),
-    " + ?2, status = CASE WHEN ?3 THEN 'stopped' WHEN ?4 THEN 'draining' ELSE status END
+    " + ?2, status = CASE WHEN ?3 THEN 'stopped' WHEN ?4 THEN 'draining' ELSE 'live' END
      WHERE instance_id = ?1 AND status IN ('live', 'draining') RETURNING expires_at"
 );
 
@@ -73,14 +104,25 @@ pub(super) async fn register(
     store: &Sqlite,
     registration: &Registration,
     alone: bool,
-) -> Result<Timestamp> {
+) -> Result<Registered> {
     const WHAT: &str = "registering a process";
     let who = &registration.incarnation;
     let begun = super::begin(&store.writer).await;
     let mut transaction = begun.map_err(at(WHAT))?;
-    if alone {
-        let others = sqlx::query(BURY_OTHERS).bind(who.id.as_str());
-        others.execute(&mut *transaction).await.map_err(at(WHAT))?;
+    let others = match (alone, registration.exclusive) {
+        (true, _) => Some(sqlx::query(BURY_OTHERS).bind(who.id.as_str())),
+        (false, true) => {
+            let namesakes = sqlx::query(BURY_NAMESAKES).bind(who.id.as_str());
+            Some(namesakes.bind(who.node.as_str()).bind(store.scope()))
+        }
+        (false, false) => None,
+    };
+    let mut buried = 0;
+    if let Some(others) = others {
+        let done = others.execute(&mut *transaction).await.map_err(at(WHAT))?;
+        buried = done.rows_affected();
+        let freed = sqlx::query(FREE_ROLES);
+        freed.execute(&mut *transaction).await.map_err(at(WHAT))?;
     }
     let expires_at: i64 = sqlx::query_scalar(REGISTER)
         .bind(who.id.as_str())
@@ -93,7 +135,30 @@ pub(super) async fn register(
         .await
         .map_err(at(WHAT))?;
     transaction.commit().await.map_err(at_commit(WHAT))?;
-    Ok(Timestamp::from_micros(expires_at))
+    Ok(Registered {
+        expires_at: Timestamp::from_micros(expires_at),
+        buried,
+    })
+}
+
+pub(super) async fn roles(store: &Sqlite) -> Result<Roles> {
+    let rows: Vec<RoleRow> = sqlx::query_as(ROLES)
+        .bind(store.scope())
+        .fetch_all(&store.reader)
+        .await
+        .map_err(at("reading the roles"))?;
+    answers::roles(rows, store.scope.as_ref())
+}
+
+pub(super) async fn forget(store: &Sqlite, idle: Duration, limit: u32) -> Result<u64> {
+    let gone = sqlx::query(FORGET)
+        .bind(answers::span(idle))
+        .bind(i64::from(limit))
+        .bind(store.scope())
+        .execute(&store.writer)
+        .await
+        .map_err(at_commit("forgetting processes that have ended"))?;
+    Ok(gone.rows_affected())
 }
 
 pub(super) async fn heartbeat(

@@ -17,6 +17,7 @@ use crate::store::{
 pub(super) struct Counting {
     store: Memory,
     calls: Arc<AtomicU32>,
+    sweeps: Arc<AtomicU32>,
 }
 
 impl Counting {
@@ -24,11 +25,17 @@ impl Counting {
         Self {
             store: store.clone(),
             calls: Arc::default(),
+            sweeps: Arc::default(),
         }
     }
 
     pub(super) fn calls(&self) -> u32 {
         self.calls.load(Ordering::SeqCst)
+    }
+
+    /// How often what was left was looked for.
+    pub(super) fn sweeps(&self) -> u32 {
+        self.sweeps.load(Ordering::SeqCst)
     }
 }
 
@@ -37,6 +44,9 @@ macro_rules! counted {
         impl Store for Counting {
             $(fn $name<$all>(&$all self, $($argument: $Type),*) -> Reply<$all, $Answer> {
                 self.calls.fetch_add(1, Ordering::SeqCst);
+                if stringify!($name) == "sweep" {
+                    self.sweeps.fetch_add(1, Ordering::SeqCst);
+                }
                 self.store.$name($($argument),*)
             })+
 
@@ -72,7 +82,10 @@ counted! {
     due_schedules<'a>(due: &'a DueSchedules) -> DuePage;
     describe_schedule<'a>(of: &'a ScheduleKey) -> Option<ScheduleDescription>;
     list_schedules<'a>(listing: &'a ScheduleListing) -> SchedulePage;
-    register<'a>(registration: &'a Registration) -> Timestamp;
+    register<'a>(registration: &'a Registration) -> crate::store::Registered;
+    roles<'a>() -> crate::store::Roles;
+    forget<'a>(idle: Duration, limit: u32) -> u64;
+    unattended<'a>(page: &'a crate::store::Unattended) -> crate::store::Lacking;
     heartbeat<'a>(heartbeat: &'a Heartbeat) -> Option<Timestamp>;
     bury<'a>(term: &'a Term) -> Vec<OwnerId>;
     elect<'a>(role: Role, holder: &'a OwnerId, ttl: Duration) -> Option<Term>;

@@ -1,6 +1,7 @@
 //! What a worker leaves behind, and code that is wrong.
 
 use super::*;
+use crate::committer::locked;
 
 #[tokio::test(start_paused = true)]
 async fn a_cold_worker_goes_on_where_another_one_was_dropped() {
@@ -219,4 +220,43 @@ async fn what_a_dead_process_had_is_taken_back_by_its_heartbeat_and_not_by_its_l
         .await
         .expect("an answer");
     assert_eq!(number, Some(Ok(2)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_ends_though_an_activity_blocks_its_thread_and_others_go_on_with_it() {
+    const BLOCKED: Workflow<(), u32> = Workflow::new("tests.blocked");
+    async fn blocked(ctx: Context, (): ()) -> Result<u32, Failure> {
+        ctx.activity(DOUBLE, &1).await
+    }
+    let stage = Stage::new().await;
+    let (begun, mut has_begun) = tokio::sync::mpsc::channel(2);
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = std::sync::Mutex::new(Some(released));
+    let blocks = move |_: Attempt, number: u32| {
+        // Only the first time.
+        if let Some(released) = locked(&released).take() {
+            begun.try_send(()).expect("somebody waits for it");
+            // What a client without async does.
+            _ = released.recv();
+        }
+        async move { Ok::<_, Failure>(number) }
+    };
+    let worker = || stage.worker().workflow(BLOCKED, blocked);
+    let first = worker().activity(DOUBLE, blocks).start();
+    let handle = stage
+        .client
+        .start(BLOCKED, id("a"), &())
+        .await
+        .expect("started")
+        .handle;
+    has_begun.recv().await.expect("it blocks");
+
+    assert!(!first.shutdown(Duration::ZERO).await, "it blocks");
+    let second = worker().activity(DOUBLE, double).start();
+    let result = handle.result(MINUTE).await.expect("an answer");
+    release.send(()).expect("it waits still");
+
+    assert_eq!(result, Some(Ok(2)), "the second one made it");
+    assert!(second.shutdown(MINUTE).await);
+    assert_eq!(handle.result(MINUTE).await.expect("an answer"), result);
 }
