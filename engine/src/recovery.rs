@@ -10,7 +10,9 @@ pub(crate) const MARGIN: Duration = Duration::from_secs(2);
 /// How soon the others notice that a process is gone. The same in all processes on one database.
 ///
 /// With the defaults, what a killed process had under way is claimable again within `ttl + every`,
-/// 20 s; within `term + ttl + 2 * every`, 33 s, when it was the one that looks after the others.
+/// 20 s; within `term + 1 s + ttl + every`, 29 s, when it was the one that looks after the others;
+/// at once when it stopped as it should, when its file of `SQLite` is used by nobody else, or when
+/// its name is [exclusive](crate::EngineBuilder::exclusive) and it is back.
 /// A shorter `ttl` finds deaths sooner, and takes a process for dead that merely paused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]

@@ -16,6 +16,7 @@ use coord_engine::worker::Attempt;
 use coord_engine::{Engine, Recovery};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::dialect::Database;
 use crate::stage::{LONG, Stage, owner, queue};
@@ -229,12 +230,17 @@ pub(super) struct Nodes {
     /// How many runs it is given.
     runs: u32,
     engine: Engine,
+    _place: SemaphorePermit<'static>,
 }
+
+/// Fleets at a time: each takes some dozens of the hundred connections that a server has by default.
+static PLACES: Semaphore = Semaphore::const_new(2);
 
 impl Nodes {
     /// None on what lives in one process.
     pub(super) async fn on(stage: Stage, ttl: Duration) -> Option<Self> {
         let address = stage.database.address()?;
+        let place = PLACES.acquire().await.expect("nobody closes it");
         let engine = stage.database.builder().without_recovery().start().await;
         Some(Self {
             address,
@@ -244,6 +250,7 @@ impl Nodes {
             stage,
             ttl,
             runs: RUNS,
+            _place: place,
         })
     }
 

@@ -306,11 +306,19 @@ impl Database {
     /// Keeps everybody from it for `span`: all sessions are killed again and again, or, where there
     /// are none, nobody else may write.
     pub(crate) async fn goes_away_for(&self, span: Duration) {
-        let end = Instant::now() + span;
         match self {
             #[cfg(feature = "postgres")]
             Self::Postgres(name) => {
-                let mut connection = pg("postgres").await.expect("a connection");
+                let patience = Instant::now() + span * 20;
+                let mut connection = loop {
+                    match pg("postgres").await {
+                        Ok(connection) => break connection,
+                        // Others may have all that the server gives.
+                        Err(error) if Instant::now() > patience => panic!("{error}"),
+                        Err(_) => tokio::time::sleep(AGAIN).await,
+                    }
+                };
+                let end = Instant::now() + span;
                 while Instant::now() < end {
                     run!(
                         connection,
@@ -325,6 +333,7 @@ impl Database {
             #[cfg(feature = "mysql")]
             Self::Mysql(name) => {
                 let mut connection = mysql("").await.expect("a connection");
+                let end = Instant::now() + span;
                 while Instant::now() < end {
                     let sessions = sqlx::query_scalar(
                         "SELECT CAST(id AS SIGNED) FROM information_schema.processlist WHERE db = ?",

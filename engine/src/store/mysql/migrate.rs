@@ -9,7 +9,7 @@ use super::sql::clock;
 
 /// Every step of the schema, from the first on. A step that was released is never changed; each
 /// leaves a schema on which the version before still works, and can be repeated after half of it.
-const STEPS: [&str; 7] = [
+pub(super) const STEPS: [&str; 7] = [
     include_str!("../../../migrations/mysql/0001_engine.sql"),
     include_str!("../../../migrations/mysql/0002_schedules.sql"),
     include_str!("../../../migrations/mysql/0003_attributes.sql"),

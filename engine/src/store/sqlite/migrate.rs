@@ -7,7 +7,7 @@ use super::error::{at, at_commit};
 
 /// Every step of the schema, from the first on. A step that was released is never changed; each
 /// leaves a schema on which the version before still works.
-const STEPS: [&str; 7] = [
+pub(super) const STEPS: [&str; 7] = [
     include_str!("../../../migrations/sqlite/0001_engine.sql"),
     include_str!("../../../migrations/sqlite/0002_schedules.sql"),
     include_str!("../../../migrations/sqlite/0003_attributes.sql"),

@@ -2,6 +2,7 @@
 
 use sqlx::{Connection, Row};
 
+use super::super::migrate::STEPS;
 use super::*;
 use crate::store::test_server as server;
 
@@ -13,8 +14,7 @@ async fn a_claim_reads_no_row_that_is_not_due_and_locks_by_the_primary_key() {
     };
     let name = format!("coord_test_{}", crate::model::Ids::random().stem());
     let begin = format!("CREATE DATABASE {name}; USE {name}");
-    let schema = include_str!("../../../../migrations/mysql/0001_engine.sql");
-    for statement in [begin.as_str(), schema] {
+    for statement in std::iter::once(begin.as_str()).chain(STEPS) {
         let statement = sqlx::AssertSqlSafe(statement.to_owned());
         let done = sqlx::raw_sql(statement).execute(&mut connection).await;
         done.expect("a schema");

@@ -2,6 +2,7 @@
 
 use sqlx::Connection;
 
+use super::super::migrate::STEPS;
 use super::*;
 use crate::store::test_server as server;
 
@@ -21,12 +22,9 @@ async fn a_claim_reads_no_row_that_is_not_due() {
         return;
     };
     // Nothing of this is ever committed.
-    for statement in [
-        "BEGIN; CREATE SCHEMA coord_test_plan; SET LOCAL search_path = coord_test_plan",
-        include_str!("../../../../migrations/postgres/0001_engine.sql"),
-        TASKS,
-        "ANALYZE workflow_tasks",
-    ] {
+    let begun = ["BEGIN; CREATE SCHEMA coord_test_plan; SET LOCAL search_path = coord_test_plan"];
+    let filled = [TASKS, "ANALYZE workflow_tasks"];
+    for statement in begun.into_iter().chain(STEPS).chain(filled) {
         let done = sqlx::raw_sql(statement).execute(&mut connection).await;
         done.expect("a schema with tasks");
     }

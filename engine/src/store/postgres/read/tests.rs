@@ -2,6 +2,7 @@
 
 use sqlx::Connection;
 
+use super::super::migrate::STEPS;
 use super::super::session::SETUP;
 use super::*;
 use crate::model::Namespace;
@@ -26,14 +27,11 @@ async fn a_search_by_attribute_walks_over_no_table() {
         return;
     };
     // Nothing of this is ever committed.
-    for statement in [
+    let begun = [
         SETUP,
         "BEGIN; CREATE SCHEMA coord_test_search; SET LOCAL search_path = coord_test_search",
-        include_str!("../../../../migrations/postgres/0001_engine.sql"),
-        include_str!("../../../../migrations/postgres/0003_attributes.sql"),
-        include_str!("../../../../migrations/postgres/0007_signals.sql"),
-        RUNS,
-    ] {
+    ];
+    for statement in begun.into_iter().chain(STEPS).chain([RUNS]) {
         let done = sqlx::raw_sql(statement).execute(&mut connection).await;
         done.expect("a schema with runs");
     }

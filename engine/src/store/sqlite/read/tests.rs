@@ -3,6 +3,7 @@
 use sqlx::Connection;
 use sqlx::sqlite::SqliteConnection;
 
+use super::super::migrate::STEPS;
 use super::*;
 use crate::model::Namespace;
 use crate::store::{Condition, Test};
@@ -12,11 +13,7 @@ async fn a_search_by_attribute_walks_over_no_table() {
     let mut connection = SqliteConnection::connect("sqlite::memory:")
         .await
         .expect("memory");
-    for step in [
-        include_str!("../../../../migrations/sqlite/0001_engine.sql"),
-        include_str!("../../../../migrations/sqlite/0003_attributes.sql"),
-        include_str!("../../../../migrations/sqlite/0007_signals.sql"),
-    ] {
+    for step in STEPS {
         let done = sqlx::raw_sql(step).execute(&mut connection).await;
         done.expect("a schema");
     }

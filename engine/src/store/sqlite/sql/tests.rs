@@ -2,6 +2,7 @@
 
 use sqlx::{Connection, SqliteConnection};
 
+use super::super::migrate::STEPS;
 use super::*;
 
 #[tokio::test]
@@ -9,11 +10,8 @@ async fn a_batch_walks_over_no_table() {
     let mut connection = SqliteConnection::connect("sqlite::memory:")
         .await
         .expect("memory");
-    for schema in [
-        include_str!("../../../../migrations/sqlite/0001_engine.sql"),
-        include_str!("../../../../migrations/sqlite/0005_retention.sql"),
-    ] {
-        let done = sqlx::raw_sql(schema).execute(&mut connection).await;
+    for step in STEPS {
+        let done = sqlx::raw_sql(step).execute(&mut connection).await;
         done.expect("a schema");
     }
 

@@ -2,6 +2,7 @@
 
 use sqlx::{Connection, Row};
 
+use super::super::super::migrate::STEPS;
 use super::super::super::session::SETUP;
 use super::*;
 use crate::store::test_server as server;
@@ -47,13 +48,7 @@ async fn a_plain_write_walks_over_no_table() {
     // Plans are made once, by sessions that find empty tables and by others that find full ones.
     for fill in ["", FILLED] {
         // Nothing of this is ever committed.
-        for statement in [
-            SETUP,
-            SCHEMA,
-            include_str!("../../../../../migrations/postgres/0001_engine.sql"),
-            include_str!("../../../../../migrations/postgres/0005_retention.sql"),
-            fill,
-        ] {
+        for statement in [SETUP, SCHEMA].into_iter().chain(STEPS).chain([fill]) {
             let done = sqlx::raw_sql(statement).execute(&mut connection).await;
             done.expect("a schema");
         }
