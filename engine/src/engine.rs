@@ -13,6 +13,7 @@ use crate::client::Client;
 use crate::clock::Clock;
 use crate::committer::{Committer, Patience, locked, unanswered};
 use crate::fleet::Fleet;
+use crate::health::{self, Report};
 use crate::limits::Limits;
 use crate::model::{Ids, Namespace, NodeName, OwnerId, Queue, Record, RunId, Timestamp};
 use crate::node::Node;
@@ -23,8 +24,8 @@ use crate::schedule;
 use crate::signals::SIGNALS;
 use crate::stall::StallWatch;
 use crate::store::{
-    CallerTransaction, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Outcome,
-    Ready, Role, Start, Store, Term, Write,
+    CallerTransaction, Census, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace,
+    Outcome, Ready, Role, Start, Store, Term, Write,
 };
 use crate::upkeep;
 use crate::values::{Codec, Values};
@@ -35,6 +36,9 @@ use crate::worker::{Defaults, Eager, Shop, WorkerBuilder};
 /// longer than a caller waits for a call.
 const RESENDS: u32 = 6;
 const RESEND: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+
+/// For how long a look at what stands where is used again.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// The engine of this process. Clones are the same engine.
 #[derive(Clone)]
@@ -61,6 +65,8 @@ pub(crate) struct Core {
     pub(crate) workers_begin_with: Defaults,
     pub(crate) retention: Duration,
     stall: StallWatch,
+    /// The last look at what stands where, and when that was.
+    last_census: tokio::sync::Mutex<Option<(Instant, Result<Census>)>>,
     /// The workers of this process, for questions.
     workers: Mutex<Vec<Weak<Shop>>>,
 }
@@ -140,6 +146,7 @@ impl Engine {
             aside,
             workers_begin_with: builder.workers,
             retention: builder.retention,
+            last_census: tokio::sync::Mutex::default(),
             workers: Mutex::default(),
         });
         core.watch(has_succeeded);
@@ -204,6 +211,38 @@ impl Engine {
     /// Safe.
     pub async fn list_namespaces(&self, listing: &NamespaceListing) -> Result<NamespacePage> {
         self.core.store.list_namespaces(listing).await
+    }
+
+    /// What stands where, with the age of the oldest of each: one look at the database, of at most
+    /// [`MOST_COUNTED`](crate::store::MOST_COUNTED) open tasks.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Timeout` when the database does not answer.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn census(&self) -> Result<Census> {
+        self.core.store.census().await
+    }
+
+    /// How this engine and what it stands on are: never an error, since that is what it tells of.
+    ///
+    /// A look that is younger than a second is used again, so that any number of callers cost the
+    /// database one look a second.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn health(&self) -> Report {
+        let mut last = self.core.last_census.lock().await;
+        let is_fresh = |(at, _): &(Instant, Result<Census>)| at.elapsed() < FRESH;
+        if !last.as_ref().is_some_and(is_fresh) {
+            *last = None;
+        }
+        let (_, census) = match &mut *last {
+            Some(last) => last,
+            none => none.insert((Instant::now(), self.core.store.census().await)),
+        };
+        health::report(census.as_ref(), self.wake_health())
     }
 
     /// Says that this process has ended, and gives its roles up, so that nobody waits to find out.

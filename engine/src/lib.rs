@@ -81,6 +81,7 @@
 //! | [`EngineBuilder`], [`wake`] | how processes hear of each other's work |
 //! | [`EngineConfig`] | an engine as the environment says |
 //! | [`Recovery`] | how soon it is noticed that one of them is gone |
+//! | [`health`]: [`Report`](health::Report), [`Explanation`](health::Explanation) | what is wrong, and why a run does not move |
 //! | [`model`], [`transition`] | the data, and its rules: pure |
 //! | `testing` | tests of workflows in virtual time, with the feature of that name |
 //! | [`store`] | the port to a database, and what it promises |
@@ -106,6 +107,7 @@ mod config;
 mod engine;
 mod fleet;
 pub mod flow;
+pub mod health;
 pub mod limits;
 #[cfg(any(test, feature = "testing"))]
 pub mod memory;

@@ -3,6 +3,7 @@
 //! Its clock is that of the runtime, so that a test with paused time lives through hours at once.
 
 mod apply;
+mod census;
 mod claim;
 mod look;
 mod read;
@@ -18,9 +19,9 @@ use tokio::time::Instant;
 
 use crate::model::{Namespace, OwnerId, Run, Timestamp};
 use crate::store::{
-    Applied, Claim, Claimed, Description, DuePage, DueSchedules, Filter, Heartbeat, Hints, Lacking,
-    Listing, Load, Loaded, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue,
-    Page, Registered, Registration, Renewal, Renewed, Reply, Retire, Role, Roles,
+    Applied, Census, Claim, Claimed, Description, DuePage, DueSchedules, Filter, Heartbeat, Hints,
+    Lacking, Listing, Load, Loaded, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace,
+    Overdue, Page, Registered, Registration, Renewal, Renewed, Reply, Retire, Role, Roles,
     ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep, Swept, Target,
     Tenant, Term, Unattended, Write,
 };
@@ -178,6 +179,10 @@ impl Store for Memory {
 
     fn list_schedules<'a>(&'a self, listing: &'a ScheduleListing) -> Reply<'a, SchedulePage> {
         self.reply(|tables| Ok(tables.list_schedules(listing)))
+    }
+
+    fn census(&self) -> Reply<'_, Census> {
+        self.reply(|tables| Ok(tables.census(self.scope.as_ref())))
     }
 
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Registered> {

@@ -33,6 +33,7 @@
 //! | A run is removed when it has been closed for long enough, with all that belongs to it, and no open run ever is. | `a_closed_run_goes_with_all_that_belongs_to_it`, `an_open_run_and_a_young_one_stay` |
 //! | Writes in a transaction of the caller happen exactly if the caller commits. | `a_write_in_the_callers_transaction_happens_when_it_commits`, `a_transaction_of_the_caller_that_is_rolled_back_leaves_nothing` |
 //! | Of two that change a schedule from the same revision one gets through, with all that goes with it. | `an_occurrence_fires_once_whoever_decides_it` |
+//! | What waits, is done, is late and is set aside is counted by queue, with the age of the oldest. | `a_census_counts_what_stands_with_its_age` |
 //! | A schedule is due at its instant, and says which of its workflows are open. | `a_schedule_is_due_at_its_instant`, `an_open_workflow_is_known_to_its_schedule` |
 //! | A renewal never revives a lease that has ended. | `a_late_renewal_revives_nothing` |
 //! | A batch says which queues have tasks to claim by it, and from when on. | `a_batch_says_what_it_leaves_to_be_claimed` |
@@ -67,6 +68,7 @@ mod batch;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod begin;
 mod caller;
+mod census;
 mod claim;
 mod fleet;
 mod hints;
@@ -100,6 +102,9 @@ use crate::model::{Namespace, OwnerId, Run, Timestamp};
 use crate::wake::Backend;
 
 pub use caller::CallerTransaction;
+pub use census::{
+    Census, MOST_COUNTED, NodeCensus, QueueCensus, RoleCensus, ScheduleCensus, Tally,
+};
 pub use claim::{
     Claim, Claimed, ClaimedTask, Lacking, Load, Loaded, LoadedRun, Overdue, Renewal, RenewalItem,
     Renewed, StillHeld, Sweep, Swept, Unattended, Wanted,
@@ -233,6 +238,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// The schedules of a tenant, by their ids.
     fn list_schedules<'a>(&'a self, listing: &'a ScheduleListing) -> Reply<'a, SchedulePage>;
+
+    /// What stands where, in one snapshot.
+    fn census(&self) -> Reply<'_, Census>;
 
     /// Registers an incarnation of a process as live.
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Registered>;

@@ -14,6 +14,7 @@ use super::Client;
 use super::command::{Command, CommandCall, reached};
 use crate::committer::locked;
 use crate::flow::{Query, Signal};
+use crate::health::{self, Explanation};
 use crate::model::{Closed, Event, Failure, Payload, Record, RequestId, Run, RunId, WorkflowId};
 use crate::store::{CommandKind, Deliver, Description, Load, Target, Write};
 use crate::wake::{Channel, Snapshot};
@@ -133,6 +134,31 @@ impl<O> Handle<O> {
     /// Safe.
     pub async fn describe(&self) -> Result<Option<Description>> {
         self.client.core.store.describe(&self.target()).await
+    }
+
+    /// Why it does not move: where it stands, what holds it up and since when, and what to do about
+    /// it; `None` when there is no such workflow.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Timeout` when the database does not answer; `Corrupt` when the history
+    /// does not read.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn explain(&self) -> Result<Option<Explanation>> {
+        let Some(description) = self.describe().await? else {
+            return Ok(None);
+        };
+        let core = &self.client.core;
+        let waits = description.run.status.is_open() && description.run.wait.is_some();
+        let open = if waits {
+            let run = &description.run.run;
+            health::open_operations(&*core.store, run).await?
+        } else {
+            Vec::new()
+        };
+        let census = core.store.census().await?;
+        Ok(Some(health::explain(&description, &open, &census)))
     }
 
     /// All events of its current run.

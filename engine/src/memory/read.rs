@@ -37,6 +37,8 @@ impl Tables {
             name: task.name.clone(),
             status: task.status.as_str().to_owned(),
             available_at: task.available_at,
+            leased_at: task.owner.as_ref().and(task.started_at),
+            lease_expires_at: task.owner.as_ref().map(|_| task.lease_expires_at),
             owner: task.owner.as_ref().map(ToString::to_string),
             attempt: task.attempt,
             recoveries: task.recoveries,

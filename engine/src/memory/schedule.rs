@@ -1,11 +1,12 @@
 //! Schedules.
 
+use super::census::one;
 use super::claim::is_within;
 use super::tables::Tables;
 use crate::model::{Fired, Namespace, ScheduleRecord, Timestamp};
 use crate::store::{
-    DuePage, DueSchedules, Outcome, ScheduleDescription, ScheduleKey, ScheduleListing,
-    SchedulePage, ScheduleWrite,
+    DuePage, DueSchedules, Outcome, ScheduleCensus, ScheduleDescription, ScheduleKey,
+    ScheduleListing, SchedulePage, ScheduleWrite,
 };
 
 /// How many fires of a schedule are kept.
@@ -30,6 +31,24 @@ impl Tables {
         self.schedules
             .values()
             .any(|row| is_within(&row.record.namespace, scope) && row.record.look_at.comes())
+    }
+
+    pub(super) fn schedule_census(&self, scope: Option<&Namespace>) -> ScheduleCensus {
+        let mut census = ScheduleCensus::default();
+        let rows = self.schedules.values().map(|row| &row.record);
+        for record in rows.filter(|record| is_within(&record.namespace, scope)) {
+            census.fires += record.state.fires;
+            census.missed += record.state.missed;
+            if record.state.paused {
+                census.paused += 1;
+                continue;
+            }
+            census.active += 1;
+            if record.next_fire_at <= self.now {
+                census.overdue = census.overdue.and(one(record.next_fire_at));
+            }
+        }
+        census
     }
 
     pub(super) fn schedule(&mut self, write: &ScheduleWrite) -> Outcome {

@@ -328,6 +328,7 @@ impl Store for Unsteady {
         count(filter: &'a Filter) -> u64;
         retire(retire: &'a Retire) -> u64;
         tenants() -> Vec<Tenant>;
+        census() -> crate::store::Census;
         keep(namespace: &'a Namespace, retention: Duration) -> ();
         create_namespace(new: &'a NewNamespace) -> bool;
         describe_namespace(namespace: &'a Namespace) -> Option<NamespaceRecord>;

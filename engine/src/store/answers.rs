@@ -134,7 +134,7 @@ pub(super) fn gathered<'a>(tasks: impl IntoIterator<Item = ReadyTask<'a>>) -> Re
     Ok(ready)
 }
 
-fn kind_of(task_type: &str) -> TaskKind {
+pub(super) fn kind_of(task_type: &str) -> TaskKind {
     if task_type == TaskKind::Activity.as_str() {
         TaskKind::Activity
     } else {

@@ -7,6 +7,7 @@
 //! attempts, and one that has to sort locks every candidate.)
 
 mod batch;
+mod census;
 mod claim;
 mod error;
 mod fleet;
@@ -29,7 +30,7 @@ use sqlx::{Connection, Executor};
 
 use super::batch::{self as batches, retry};
 use super::{
-    Applied, CallerTransaction, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
+    Applied, CallerTransaction, Census, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
     Heartbeat, Hints, Lacking, Listing, Load, Loaded, NamespaceListing, NamespacePage,
     NamespaceRecord, NewNamespace, Overdue, Page, Registered, Registration, Renewal, Renewed,
     Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage,
@@ -218,6 +219,10 @@ impl Store for Mysql {
 
     fn list_schedules<'a>(&'a self, listing: &'a ScheduleListing) -> Reply<'a, SchedulePage> {
         Box::pin(retry(|| schedule::list(&self.pool, listing)))
+    }
+
+    fn census(&self) -> Reply<'_, Census> {
+        Box::pin(retry(|| census::census(self)))
     }
 
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Registered> {

@@ -5,6 +5,7 @@
 //! ends with their transaction; no call needs a session of its own.
 
 mod batch;
+mod census;
 mod claim;
 mod error;
 mod fleet;
@@ -31,7 +32,7 @@ use sqlx::{Connection, FromRow};
 
 use super::batch::{self as batches, retry};
 use super::{
-    Applied, CallerTransaction, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
+    Applied, CallerTransaction, Census, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
     Heartbeat, Hints, Lacking, Listing, Load, Loaded, NamespaceListing, NamespacePage,
     NamespaceRecord, NewNamespace, Overdue, Page, Registered, Registration, Renewal, Renewed,
     Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage,
@@ -280,6 +281,10 @@ impl Store for Postgres {
 
     fn list_schedules<'a>(&'a self, listing: &'a ScheduleListing) -> Reply<'a, SchedulePage> {
         Box::pin(retry(|| schedule::list(self, listing)))
+    }
+
+    fn census(&self) -> Reply<'_, Census> {
+        Box::pin(retry(|| census::census(self)))
     }
 
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Registered> {

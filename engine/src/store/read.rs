@@ -35,8 +35,12 @@ pub struct OpenTask {
     pub name: TypeName,
     /// As stored: `ready`, `leased` or `blocked`.
     pub status: String,
-    /// When it may be claimed.
+    /// When it may be claimed; when it was set aside.
     pub available_at: Timestamp,
+    /// When it was claimed, while somebody has it.
+    pub leased_at: Option<Timestamp>,
+    /// When that lease ends unless it is renewed.
+    pub lease_expires_at: Option<Timestamp>,
     /// Who has it.
     pub owner: Option<String>,
     /// Attempts so far.

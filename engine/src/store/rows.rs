@@ -1,5 +1,6 @@
 //! Rows as the tables hold them: what every dialect reads and writes.
 
+mod census;
 mod marks;
 mod namespaces;
 mod retention;
@@ -13,6 +14,9 @@ use coord_core::{Error, Result};
 
 use crate::model::{Attempt, AttemptEnd, Failure, Payload, Record, Timestamp, micros};
 
+pub(super) use census::{
+    CensusRows, SCHEMA, census_of_nodes, census_of_schedules, census_of_tasks, role_keys,
+};
 pub(super) use marks::{AttributeRow, MemoRow, integer};
 pub(super) use namespaces::NamespaceRow;
 pub(super) use retention::{DueRow, TenantRow};

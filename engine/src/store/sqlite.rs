@@ -7,6 +7,7 @@
 //! The clock is the machine's, in milliseconds.
 
 mod batch;
+mod census;
 mod claim;
 mod error;
 mod fleet;
@@ -31,7 +32,7 @@ use sqlx::sqlite::{
 
 use super::batch::{self as batches, retry};
 use super::{
-    Applied, CallerTransaction, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
+    Applied, CallerTransaction, Census, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
     Heartbeat, Hints, Lacking, Listing, Load, Loaded, NamespaceListing, NamespacePage,
     NamespaceRecord, NewNamespace, Overdue, Page, Registered, Registration, Renewal, Renewed,
     Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage,
@@ -264,6 +265,10 @@ impl Store for Sqlite {
 
     fn list_schedules<'a>(&'a self, listing: &'a ScheduleListing) -> Reply<'a, SchedulePage> {
         Box::pin(retry(|| schedule::list(&self.reader, listing)))
+    }
+
+    fn census(&self) -> Reply<'_, Census> {
+        Box::pin(retry(|| census::census(self)))
     }
 
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Registered> {

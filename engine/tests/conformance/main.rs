@@ -14,6 +14,7 @@ mod faults;
 mod fences;
 mod fleet;
 mod fleets;
+mod health;
 mod hints;
 mod hostile;
 mod mends;
@@ -130,6 +131,12 @@ on_every_dialect! {
         a_workflow_says_what_it_is_found_by
         an_exported_run_is_imported_under_its_ids_and_only_once
         an_open_run_that_is_imported_waits_until_it_is_resumed
+    }
+    health {
+        a_census_counts_what_stands_with_its_age
+        a_run_says_why_it_does_not_move
+        a_run_that_went_wrong_says_what_to_do
+        an_engine_says_how_it_is
     }
     environment {
         an_engine_is_what_its_environment_says

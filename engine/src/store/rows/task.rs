@@ -201,6 +201,8 @@ impl TaskRow {
             name: read(self.name, "name")?,
             status: self.status,
             available_at: Timestamp::from_micros(self.available_at),
+            leased_at: self.leased_at.map(Timestamp::from_micros),
+            lease_expires_at: self.lease_expires_at.map(Timestamp::from_micros),
             owner: self.lease_owner,
             attempt: unsigned(self.attempt_count)?,
             recoveries: unsigned(self.recover_count)?,

@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::memory::Memory;
 use crate::model::{Namespace, OwnerId, Run, Timestamp};
 use crate::store::{
-    Applied, Claim, Claimed, Description, DuePage, DueSchedules, Filter, Heartbeat, Hints, Listing,
-    Load, Loaded, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page,
-    Registration, Renewal, Renewed, Reply, Retire, Role, ScheduleDescription, ScheduleKey,
+    Applied, Census, Claim, Claimed, Description, DuePage, DueSchedules, Filter, Heartbeat, Hints,
+    Listing, Load, Loaded, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue,
+    Page, Registration, Renewal, Renewed, Reply, Retire, Role, ScheduleDescription, ScheduleKey,
     ScheduleListing, SchedulePage, Store, Sweep, Swept, Target, Tenant, Term, Write,
 };
 
@@ -82,6 +82,7 @@ counted! {
     due_schedules<'a>(due: &'a DueSchedules) -> DuePage;
     describe_schedule<'a>(of: &'a ScheduleKey) -> Option<ScheduleDescription>;
     list_schedules<'a>(listing: &'a ScheduleListing) -> SchedulePage;
+    census<'a>() -> Census;
     register<'a>(registration: &'a Registration) -> crate::store::Registered;
     roles<'a>() -> crate::store::Roles;
     forget<'a>(idle: Duration, limit: u32) -> u64;

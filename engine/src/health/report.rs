@@ -1,0 +1,324 @@
+//! The checks: pure, of one look at the database.
+
+use std::time::Duration;
+
+use coord_core::Error;
+use coord_core::signals::Detail;
+
+use super::{Category, Check, Report, Status};
+use crate::store::{Census, Role, Tally};
+use crate::wake::Health;
+
+pub(super) const DATABASE: &str = "backend_capabilities";
+pub(super) const MIGRATIONS: &str = "schema_migrations";
+
+/// After how long what should have been seen to is late: a look without a hint, a sweep, and some
+/// room for both.
+const LATE: Duration = Duration::from_secs(15);
+/// After how long nobody sees to it.
+const STUCK: Duration = Duration::from_mins(5);
+
+pub(crate) fn report(census: Result<&Census, &Error>, wake: Health) -> Report {
+    let mut checks = vec![database(census)];
+    if let Ok(census) = census {
+        checks.extend([
+            migrations(census),
+            transport(census),
+            expired(census),
+            activities(census),
+            set_aside(census),
+            scheduler(census),
+            recovery(census),
+        ]);
+    }
+    checks.push(hints(wake));
+    Report {
+        now: census.ok().map(|census| census.now),
+        checks,
+    }
+}
+
+/// Nothing found.
+fn fine(name: &'static str, message: impl Into<String>) -> Check {
+    Check {
+        name,
+        category: Category::Correctness,
+        status: Status::Ok,
+        message: message.into(),
+        remedy: "",
+        count: 0,
+        age: Duration::ZERO,
+    }
+}
+
+fn database(census: Result<&Census, &Error>) -> Check {
+    match census {
+        Ok(_) => fine(DATABASE, "the database answers"),
+        Err(error) => Check {
+            status: Status::Error,
+            remedy: "see that the database runs, and that this process reaches it as DATABASE_URL or DB_* say",
+            count: 1,
+            ..fine(
+                DATABASE,
+                format!("the database does not answer: {}", Detail::error(error)),
+            )
+        },
+    }
+}
+
+fn migrations(census: &Census) -> Check {
+    let (there, ours) = census.schema;
+    if there < ours {
+        return Check {
+            status: Status::Error,
+            remedy: "start an engine of this version: it brings the schema up to date",
+            count: u64::from(ours - there),
+            ..fine(
+                MIGRATIONS,
+                format!("the schema is at version {there}, and this program needs {ours}"),
+            )
+        };
+    }
+    fine(MIGRATIONS, format!("the schema is at version {there}"))
+}
+
+/// By how long the oldest has waited.
+fn by_age(tally: Tally, census: &Census) -> Status {
+    match tally.age(census.now) {
+        age if tally.count > 0 && age > STUCK => Status::Error,
+        age if tally.count > 0 && age > LATE => Status::Warning,
+        _ => Status::Ok,
+    }
+}
+
+fn transport(census: &Census) -> Check {
+    let due = census.total(|queue| queue.due);
+    let retrying = census.total(|queue| queue.retrying);
+    let status = by_age(due, census);
+    if status == Status::Ok {
+        let message = format!("{} tasks wait, none for long", due.count);
+        return Check {
+            count: due.count,
+            age: due.age(census.now),
+            ..fine("task_transport", message)
+        };
+    }
+    let oldest = census.queues.iter().filter(|queue| queue.due.count > 0);
+    let oldest = oldest.min_by_key(|queue| queue.due.since);
+    let place = oldest.map_or_else(String::new, |queue| {
+        let kind = queue.kind.as_str();
+        format!(" ({kind} tasks of {} in {})", queue.queue, queue.namespace)
+    });
+    Check {
+        status,
+        remedy: "start workers for that queue that know the types of its tasks, or give those that run more slots",
+        count: due.count,
+        age: due.age(census.now),
+        ..fine(
+            "task_transport",
+            format!(
+                "{} tasks wait to be claimed, the oldest for {:?}{place}; {} of all failed before",
+                due.count,
+                rounded(due.age(census.now)),
+                retrying.count
+            ),
+        )
+    }
+}
+
+fn expired(census: &Census) -> Check {
+    let expired = census.total(|queue| queue.expired);
+    let status = by_age(expired, census);
+    let message = match status {
+        Status::Ok => "no lease has ended that nobody took back".to_owned(),
+        _ => format!(
+            "{} leases have ended and were not taken back, the oldest {:?} ago",
+            expired.count,
+            rounded(expired.age(census.now))
+        ),
+    };
+    Check {
+        status,
+        remedy: remedy(
+            status,
+            "see that a process with an engine runs that may take the recovery role: one of them takes back for all",
+        ),
+        count: expired.count,
+        age: expired.age(census.now),
+        ..fine("lease_recovery", message)
+    }
+}
+
+fn activities(census: &Census) -> Check {
+    let overdue = census.total(|queue| queue.overdue);
+    let status = by_age(overdue, census);
+    let message = match status {
+        Status::Ok => "no activity is past its time".to_owned(),
+        _ => format!(
+            "{} activities are past their time and were not ended, the oldest by {:?}",
+            overdue.count,
+            rounded(overdue.age(census.now))
+        ),
+    };
+    Check {
+        status,
+        remedy: remedy(
+            status,
+            "see that a process with an engine runs that may take the recovery role: one of them ends what is overdue for all",
+        ),
+        count: overdue.count,
+        age: overdue.age(census.now),
+        ..fine("activity_path", message)
+    }
+}
+
+fn set_aside(census: &Census) -> Check {
+    let replay = census.total(|queue| queue.blocked_replay);
+    let poison = census.total(|queue| queue.blocked_poison);
+    let imported = census.total(|queue| queue.blocked_imported);
+    let stuck = replay.and(poison);
+    if stuck.count == 0 {
+        let status = if imported.count > 0 {
+            Status::Info
+        } else {
+            Status::Ok
+        };
+        return Check {
+            status,
+            count: imported.count,
+            age: imported.age(census.now),
+            ..fine(
+                "durable_resume_paths",
+                format!(
+                    "no run is set aside, but for {} imported ones",
+                    imported.count
+                ),
+            )
+        };
+    }
+    Check {
+        status: Status::Warning,
+        remedy: "explain one of them: mend its code, or what it took processes down with, and resume it",
+        count: stuck.count,
+        age: stuck.age(census.now),
+        ..fine(
+            "durable_resume_paths",
+            format!(
+                "runs are set aside: {} whose code goes another way than their history, {} that \
+                 took their processes down",
+                replay.count, poison.count
+            ),
+        )
+    }
+}
+
+fn scheduler(census: &Census) -> Check {
+    const NAME: &str = "scheduler_role";
+    let schedules = &census.schedules;
+    let overdue = schedules.overdue;
+    let age = overdue.age(census.now);
+    let mut status = by_age(overdue, census);
+    let is_vacant = schedules.active > 0 && !census.is_held(Role::Scheduler);
+    if is_vacant {
+        status = status.max(Status::Warning);
+    }
+    let message = match (is_vacant, status) {
+        (true, _) => format!(
+            "{} schedules are active and nobody fires them; {} are overdue",
+            schedules.active, overdue.count
+        ),
+        (false, Status::Ok) => {
+            format!("{} schedules are active, none is overdue", schedules.active)
+        }
+        (false, _) => format!(
+            "{} schedules are overdue, the oldest by {:?}",
+            overdue.count,
+            rounded(age)
+        ),
+    };
+    Check {
+        status,
+        remedy: remedy(
+            status,
+            "see that a process with an engine runs and reaches the database: one of them fires for all",
+        ),
+        count: overdue.count,
+        age,
+        ..fine(NAME, message)
+    }
+}
+
+fn recovery(census: &Census) -> Check {
+    const NAME: &str = "recovery_role";
+    let leased = census.total(|queue| queue.leased);
+    let silent = census.nodes.silent;
+    // While nothing is leased nobody needs it.
+    let is_vacant = leased.count > 0 && !census.is_held(Role::Recovery);
+    let is_stale = by_age(silent, census) > Status::Ok;
+    let status = if is_vacant || is_stale {
+        Status::Warning
+    } else {
+        Status::Ok
+    };
+    let message = match status {
+        Status::Ok => format!("{} processes live", census.nodes.live),
+        _ if is_vacant => format!(
+            "{} tasks are leased, and nobody takes back for all",
+            leased.count
+        ),
+        _ => format!(
+            "{} processes are silent and were not declared dead",
+            silent.count
+        ),
+    };
+    Check {
+        status,
+        remedy: remedy(
+            status,
+            "see that a process with an engine runs that may take the recovery role",
+        ),
+        count: silent.count,
+        age: silent.age(census.now),
+        ..fine(NAME, message)
+    }
+}
+
+fn hints(wake: Health) -> Check {
+    let (status, message) = match wake {
+        Health::Healthy => (Status::Ok, "hints pass between processes"),
+        Health::Alone => (
+            Status::Info,
+            "nothing carries hints: each process looks for the others' work once a second",
+        ),
+        Health::Degraded => (
+            Status::Warning,
+            "hints do not pass: each process looks for the others' work once a second",
+        ),
+    };
+    Check {
+        category: Category::Acceleration,
+        status,
+        remedy: remedy(
+            if status == Status::Info {
+                Status::Ok
+            } else {
+                status
+            },
+            "see that what CACHE_DRIVER names runs; nothing is lost meanwhile",
+        ),
+        count: u64::from(wake == Health::Degraded),
+        ..fine("long_poll_wake_acceleration", message)
+    }
+}
+
+const fn remedy(status: Status, remedy: &'static str) -> &'static str {
+    if matches!(status, Status::Ok) {
+        ""
+    } else {
+        remedy
+    }
+}
+
+fn rounded(age: Duration) -> Duration {
+    Duration::from_secs(age.as_secs())
+}

@@ -1,0 +1,175 @@
+use std::time::Duration;
+
+use coord_core::Error;
+
+use super::{Category, Report, Status, report};
+use crate::model::{Namespace, Queue, TaskKind, Timestamp};
+use crate::store::{Census, NodeCensus, QueueCensus, Role, RoleCensus, ScheduleCensus, Tally};
+use crate::wake::Health;
+
+const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
+
+/// One that has been so for `age`.
+fn since(age: Duration) -> Tally {
+    let age = i64::try_from(age.as_micros()).expect("short");
+    Tally {
+        count: 1,
+        since: Some(Timestamp::from_micros(NOW.as_micros() - age)),
+    }
+}
+
+fn queue() -> QueueCensus {
+    QueueCensus::empty((Namespace::default(), Queue::default(), TaskKind::Workflow))
+}
+
+fn census(queue: QueueCensus) -> Census {
+    let held = |role| RoleCensus {
+        role,
+        holder: Some(crate::model::OwnerId::new("one").expect("an id")),
+        expires_at: NOW.plus(Duration::from_secs(1)),
+    };
+    Census {
+        now: NOW,
+        schema: (6, 6),
+        queues: vec![queue],
+        schedules: ScheduleCensus::default(),
+        nodes: NodeCensus::default(),
+        roles: Role::ALL.map(held).into(),
+    }
+}
+
+fn of(census: &Census) -> Report {
+    report(Ok(census), Health::Healthy)
+}
+
+fn status(report: &Report, name: &str) -> Status {
+    report.check(name).expect("it is looked at").status
+}
+
+#[test]
+fn what_is_late_is_a_warning_and_what_stays_so_an_error() {
+    let due = |age| {
+        let queue = QueueCensus {
+            due: since(age),
+            ..queue()
+        };
+        status(&of(&census(queue)), "task_transport")
+    };
+    let (late, stuck) = (Duration::from_secs(15), Duration::from_mins(5));
+    let ms = Duration::from_millis(1);
+
+    assert_eq!(due(late), Status::Ok);
+    assert_eq!(due(late + ms), Status::Warning);
+    assert_eq!(due(stuck), Status::Warning);
+    assert_eq!(due(stuck + ms), Status::Error);
+}
+
+#[test]
+fn each_thing_that_can_be_stuck_is_found_by_the_check_that_names_its_remedy() {
+    let old = since(Duration::from_mins(1));
+    for (name, queue) in [
+        (
+            "lease_recovery",
+            QueueCensus {
+                expired: old,
+                ..queue()
+            },
+        ),
+        (
+            "activity_path",
+            QueueCensus {
+                overdue: old,
+                ..queue()
+            },
+        ),
+        (
+            "durable_resume_paths",
+            QueueCensus {
+                blocked_replay: old,
+                ..queue()
+            },
+        ),
+        (
+            "durable_resume_paths",
+            QueueCensus {
+                blocked_poison: old,
+                ..queue()
+            },
+        ),
+    ] {
+        let report = of(&census(queue));
+
+        let found: Vec<_> = report
+            .checks
+            .iter()
+            .filter(|check| check.status != Status::Ok)
+            .collect();
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].name, found[0].status), (name, Status::Warning));
+        assert!(!found[0].remedy.is_empty() && found[0].count == 1);
+        assert_eq!(found[0].age, Duration::from_mins(1));
+    }
+    assert_eq!(of(&census(queue())).status(), Status::Ok);
+}
+
+#[test]
+fn schedules_that_nobody_fires_and_tasks_that_nobody_takes_back_are_found_before_they_are_late() {
+    let vacant = |change: fn(&mut Census)| {
+        let mut census = census(queue());
+        census.roles.clear();
+        change(&mut census);
+        of(&census)
+    };
+
+    let idle = vacant(|_| ());
+    assert_eq!(idle.status(), Status::Ok, "nobody needs the roles");
+    let scheduled = vacant(|census| census.schedules.active = 1);
+    assert_eq!(status(&scheduled, "scheduler_role"), Status::Warning);
+    let busy = vacant(|census| census.queues[0].leased = since(Duration::ZERO));
+    assert_eq!(status(&busy, "recovery_role"), Status::Warning);
+}
+
+#[test]
+fn hints_are_never_more_than_a_warning_and_keep_no_process_from_being_ready() {
+    for (wake, status) in [
+        (Health::Healthy, Status::Ok),
+        (Health::Alone, Status::Info),
+        (Health::Degraded, Status::Warning),
+    ] {
+        let report = report(Ok(&census(queue())), wake);
+
+        assert_eq!(report.category(Category::Acceleration), status);
+        assert_eq!(report.category(Category::Correctness), Status::Ok);
+        assert!(report.is_ready());
+    }
+}
+
+#[test]
+fn a_database_that_is_away_or_behind_is_an_error_and_not_ready() {
+    let error = Error::unavailable("connecting");
+
+    let away = report(Err(&error), Health::Healthy);
+    let mut behind = census(queue());
+    behind.schema = (5, 6);
+    let behind = of(&behind);
+
+    assert_eq!(status(&away, "backend_capabilities"), Status::Error);
+    assert_eq!(away.now, None);
+    assert_eq!(status(&behind, "schema_migrations"), Status::Error);
+    assert!(!away.is_ready() && !behind.is_ready());
+    let mut ahead = census(queue());
+    ahead.schema = (7, 6);
+    assert!(of(&ahead).is_ready(), "it leaves this version working");
+}
+
+#[test]
+fn an_imported_run_that_waits_is_worth_knowing_and_no_warning() {
+    let queue = QueueCensus {
+        blocked_imported: since(Duration::from_hours(1)),
+        ..queue()
+    };
+
+    let report = of(&census(queue));
+
+    assert_eq!(status(&report, "durable_resume_paths"), Status::Info);
+}

@@ -1,0 +1,273 @@
+//! What is wrong and why a run does not move, on every dialect.
+
+use std::future::pending;
+use std::time::Duration;
+
+use coord_engine::client::{Client, Handle};
+use coord_engine::flow::{Activity, Context, Signal, Workflow};
+use coord_engine::health::{Category, Explanation, Liveness, Status};
+use coord_engine::model::{Due, Failure, Queue, Retry, TaskKind, Timeouts, WorkflowId};
+use coord_engine::store::{BlockedReason, PutBack, PutBackHow, Start, Tally, Write};
+use coord_engine::worker::{Attempt, Worker};
+use coord_engine::{Engine, store::Outcome};
+
+use crate::stage::{Stage, held, namespace};
+
+const STAND: Workflow<Standing, u32> = Workflow::new("tests.stand");
+const CHILD: Workflow<(), u32> = Workflow::new("tests.child");
+const STUCK: Activity<(), ()> = Activity::new("tests.stuck");
+const BROKEN: Activity<(), ()> = Activity::new("tests.broken");
+const UNKNOWN: Activity<(), ()> = Activity::new("tests.unknown");
+const GO: Signal<()> = Signal::new("go");
+/// Far above what anything here takes.
+const SOON: Duration = Duration::from_mins(1);
+const HOUR: Duration = Duration::from_hours(1);
+
+/// How a run comes to stand.
+#[derive(Clone, Copy, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+enum Standing {
+    Signal,
+    Timer,
+    Condition,
+    Child,
+    Stuck,
+    Broken,
+    Unknown,
+    Step,
+    Panic,
+    End,
+}
+
+async fn stand(ctx: Context, how: Standing) -> Result<u32, Failure> {
+    match how {
+        Standing::Signal => ctx.signal(GO).recv().await?,
+        Standing::Timer => ctx.sleep(HOUR).await?,
+        Standing::Condition => ctx.wait_until("enough", || false).await?,
+        Standing::Child => {
+            ctx.child(CHILD, &()).await?;
+        }
+        Standing::Stuck => ctx.activity(STUCK, &()).await?,
+        Standing::Broken => {
+            let retry = Retry {
+                initial: HOUR,
+                ..Retry::exponential(3)
+            };
+            ctx.activity(BROKEN, &()).retry(retry).await?;
+        }
+        Standing::Unknown => ctx.activity(UNKNOWN, &()).await?,
+        Standing::Step => {
+            let never = || async { pending::<Result<(), Failure>>().await };
+            ctx.step("never", never).await?;
+        }
+        Standing::Panic => panic!("on purpose"),
+        Standing::End => {}
+    }
+    Ok(0)
+}
+
+/// The next version of [`stand`], which goes another way.
+async fn another(ctx: Context, _: Standing) -> Result<u32, Failure> {
+    ctx.sleep(HOUR).await?;
+    Ok(0)
+}
+
+async fn child(ctx: Context, (): ()) -> Result<u32, Failure> {
+    ctx.signal(GO).recv().await?;
+    Ok(0)
+}
+
+async fn stuck(_: Attempt, (): ()) -> Result<(), Failure> {
+    pending().await
+}
+
+async fn broken(_: Attempt, (): ()) -> Result<(), Failure> {
+    Err(Failure::new("the shop is closed"))
+}
+
+fn client(engine: &Engine) -> Client {
+    engine.client(namespace(), Queue::default())
+}
+
+fn worker(engine: &Engine) -> Worker {
+    let worker = engine.worker(namespace(), Queue::default());
+    worker
+        .workflow(STAND, stand)
+        .workflow(CHILD, child)
+        .activity(STUCK, stuck)
+        .activity(BROKEN, broken)
+        .start()
+}
+
+async fn started(engine: &Engine, how: Standing) -> Handle<u32> {
+    let id = WorkflowId::new(format!("{how:?}")).expect("an id");
+    let started = client(engine).start(STAND, id, &how).await;
+    started.expect("started").handle
+}
+
+/// What is said of it once it stands so.
+async fn explained<O>(handle: &Handle<O>, state: Liveness) -> Explanation {
+    let until = tokio::time::Instant::now() + SOON;
+    loop {
+        let explained = handle.explain().await.expect("an answer").expect("a run");
+        if explained.state == state {
+            assert!(!explained.message.is_empty() && !explained.action.is_empty());
+            return explained;
+        }
+        let is_over = tokio::time::Instant::now() >= until;
+        assert!(!is_over, "never {state:?}, but {explained:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+pub(crate) async fn a_run_says_why_it_does_not_move(stage: Stage) {
+    let engine = stage.database.engine().await;
+    let waiting = started(&engine, Standing::Signal).await;
+    let nobody = explained(&waiting, Liveness::WorkflowTaskReady).await;
+    assert_eq!(nobody.row.table, "workflow_tasks");
+    let _worker = worker(&engine);
+
+    let signal = explained(&waiting, Liveness::WaitingForSignal).await;
+    assert!(signal.message.contains("go"), "{}", signal.message);
+    assert_eq!(signal.until, None);
+    let timer = started(&engine, Standing::Timer).await;
+    let timer = explained(&timer, Liveness::TimerScheduled).await;
+    let until = timer.until.expect("it comes");
+    assert!(until.since(timer.since) >= HOUR, "{timer:?}");
+    let condition = started(&engine, Standing::Condition).await;
+    let condition = explained(&condition, Liveness::WaitingForCondition).await;
+    assert!(condition.message.contains("enough"), "{condition:?}");
+    let parent = started(&engine, Standing::Child).await;
+    let of_child = explained(&parent, Liveness::WaitingForChild).await;
+    assert_eq!(of_child.row.table, "workflow_runs");
+    assert_ne!(
+        of_child.row.key,
+        of_child.run.to_string(),
+        "it is the child's"
+    );
+    let busy = started(&engine, Standing::Stuck).await;
+    let busy = explained(&busy, Liveness::ActivityTaskLeased).await;
+    assert!(busy.until.is_some() && busy.message.contains("tests.stuck"));
+    let unknown = started(&engine, Standing::Unknown).await;
+    let unknown = explained(&unknown, Liveness::ActivityTaskReady).await;
+    assert!(unknown.message.contains("tests.unknown"), "{unknown:?}");
+    let retried = started(&engine, Standing::Broken).await;
+    let retried = explained(&retried, Liveness::ActivityRetryScheduled).await;
+    assert!(
+        retried.message.contains("the shop is closed"),
+        "{retried:?}"
+    );
+    assert!(retried.until > Some(retried.since), "{retried:?}");
+    let step = started(&engine, Standing::Step).await;
+    explained(&step, Liveness::WorkflowTaskLeased).await;
+    let ended = started(&engine, Standing::End).await;
+    let ended = explained(&ended, Liveness::Closed).await;
+    assert!(ended.message.contains("completed"), "{ended:?}");
+    let missing = WorkflowId::new("nobody").expect("an id");
+    let missing = client(&engine).handle(STAND, missing).explain().await;
+    assert_eq!(missing.expect("an answer"), None);
+}
+
+pub(crate) async fn a_run_that_went_wrong_says_what_to_do(stage: Stage) {
+    let engine = stage.database.engine().await;
+    let panics = started(&engine, Standing::Panic).await;
+    let diverges = started(&engine, Standing::Signal).await;
+    let first = worker(&engine);
+
+    let failed = explained(&panics, Liveness::WorkflowTaskFailed).await;
+    assert!(failed.message.contains("on purpose"), "{failed:?}");
+    explained(&diverges, Liveness::WaitingForSignal).await;
+    assert!(first.shutdown(SOON).await);
+    let second = engine.worker(namespace(), Queue::default());
+    let _second = second.workflow(STAND, another).start();
+    diverges.signal(GO, &()).await.expect("sent");
+    let blocked = explained(&diverges, Liveness::WorkflowReplayBlocked).await;
+    assert!(blocked.action.contains("resume"), "{blocked:?}");
+    let report = engine.health().await;
+    let check = report.check("durable_resume_paths").expect("looked at");
+    assert!(check.status <= Status::Warning, "{check:?}");
+
+    // One that takes its processes down, as the sweep leaves it.
+    stage.start("poison").await;
+    let task = stage.claim_workflow("poison").await;
+    let put_back = PutBack {
+        held: held(&task),
+        how: PutBackHow::Blocked {
+            reason: BlockedReason::Poison,
+            error: "its owner was gone".to_owned(),
+        },
+    };
+    let outcome = stage.apply(Write::PutBack(put_back)).await;
+    assert!(matches!(outcome, Outcome::Done { .. }), "{outcome:?}");
+    let census = stage.store.census().await.expect("counted");
+    assert_eq!(census.total(|queue| queue.blocked_poison).count, 1);
+    assert_eq!(census.total(|queue| queue.blocked_replay).count, 1);
+}
+
+pub(crate) async fn a_census_counts_what_stands_with_its_age(stage: Stage) {
+    let empty = stage.store.census().await.expect("counted");
+    assert!(empty.queues.is_empty(), "{empty:?}");
+    let counted = |of: Tally, what: &str| {
+        assert_eq!(of.count, 1, "{what}");
+        assert!(of.since.is_some(), "{what}");
+    };
+    stage.start("due").await;
+    let later = Start {
+        due: Due::After(HOUR),
+        ..stage.new_run("later")
+    };
+    stage.apply(later).await;
+    stage.start("expired").await;
+    stage.claim_and_expire("expired").await;
+    let timeouts = Timeouts {
+        start_to_close: Some(Duration::from_millis(1)),
+        ..Timeouts::default()
+    };
+    stage.start_with_activity("overdue", timeouts).await;
+    let overdue = stage.claim_activity("overdue").await;
+    stage.pass(overdue.task.deadline_at).await;
+
+    let census = stage.store.census().await.expect("counted");
+
+    let of = |queue: &str, kind| {
+        let found = census
+            .queues
+            .iter()
+            .find(|it| it.queue.as_str() == queue && it.kind == kind);
+        found.unwrap_or_else(|| panic!("no {queue} in {census:?}"))
+    };
+    let due = of("due", TaskKind::Workflow);
+    counted(due.due, "due");
+    assert!(due.due.since <= Some(census.now) && due.leased == Tally::default());
+    let later = of("later", TaskKind::Workflow);
+    assert_eq!((later.later, later.due.count, later.open), (1, 0, 1));
+    let expired = of("expired", TaskKind::Workflow);
+    counted(expired.leased, "leased");
+    counted(expired.expired, "expired");
+    assert!(expired.expired.age(census.now) < expired.leased.age(census.now));
+    let activity = of("overdue", TaskKind::Activity);
+    counted(activity.overdue, "overdue");
+    assert_eq!(activity.most_attempts, 1);
+    assert_eq!(census.schema.0, census.schema.1);
+    let within = stage
+        .store
+        .within(&coord_engine::model::Namespace::new("b").expect("a name"));
+    let elsewhere = within.census().await.expect("counted");
+    assert!(elsewhere.queues.is_empty(), "{elsewhere:?}");
+}
+
+pub(crate) async fn an_engine_says_how_it_is(stage: Stage) {
+    let engine = stage.database.engine().await;
+
+    let report = engine.health().await;
+
+    assert!(report.is_ready(), "{report:?}");
+    assert_eq!(
+        report.category(Category::Correctness),
+        Status::Ok,
+        "{report:?}"
+    );
+    assert_eq!(report.category(Category::Acceleration), Status::Info);
+    assert!(report.now.is_some());
+    let census = engine.census().await.expect("counted");
+    assert_eq!(census.nodes.live, 1);
+}
