@@ -47,13 +47,42 @@ impl fmt::Display for ErrorKind {
 /// A failed call: its kind, what was attempted, and the cause underneath.
 ///
 /// An expected outcome ("somebody else holds it") is a value of the call's own type, not an error.
+///
+/// `{}` shows the kind and what was attempted, and leaves the cause to [`source`](StdError::source),
+/// as whoever prints a chain of causes expects. `{:#}` shows all in one line, for a log that prints
+/// no chains:
+///
+/// ```
+/// use coord_core::Error;
+///
+/// let cause = std::io::Error::other("connection refused");
+/// let error = Error::unavailable("connecting to redis at 10.0.0.7:6379").with_source(cause);
+///
+/// assert_eq!(error.to_string(), "unavailable: connecting to redis at 10.0.0.7:6379");
+/// assert_eq!(
+///     format!("{error:#}"),
+///     "unavailable: connecting to redis at 10.0.0.7:6379: connection refused"
+/// );
+/// ```
 #[derive(Debug, thiserror::Error)]
-#[error("{kind}: {message}")]
 pub struct Error {
     kind: ErrorKind,
     message: Cow<'static, str>,
     #[source]
     source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.kind, self.message)?;
+        if formatter.alternate() {
+            let causes = std::iter::successors(self.source(), |cause| StdError::source(*cause));
+            for cause in causes {
+                write!(formatter, ": {cause}")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Error {
@@ -125,5 +154,14 @@ mod tests {
         assert_eq!(error.to_string(), "timeout: claim of orders");
         assert_eq!(error.source().expect("kept").to_string(), "cut");
         assert_eq!(error.kind(), ErrorKind::Timeout);
+    }
+
+    #[test]
+    fn an_error_in_one_line_tells_every_cause_once() {
+        let cause = Error::invalid("authenticating").with_source(std::io::Error::other("no user"));
+        let error = Error::unavailable("claim of orders").with_source(std::sync::Arc::new(cause));
+
+        let line = "unavailable: claim of orders: invalid: authenticating: no user";
+        assert_eq!(format!("{error:#}"), line);
     }
 }

@@ -11,7 +11,7 @@ use redis::{AsyncConnectionConfig, ConnectionAddr, IntoConnectionInfo, RedisConn
 
 use crate::command::{Command, Reply};
 use crate::config::{Address, Config};
-use crate::error::{Failure, failure, not_connected, refused};
+use crate::error::{Failure, failure, final_error, not_connected, refused};
 
 /// Connections a node: consumers of one process, each blocking on its own.
 const CONNECTIONS: usize = 16;
@@ -71,7 +71,7 @@ impl Pools {
                 Failure::UnknownScript => Error::unavailable(what).with_source(error),
                 Failure::Final(kind) => {
                     occupied.answered();
-                    Error::new(kind, what).with_source(error)
+                    final_error(kind, what, error)
                 }
             }),
         }

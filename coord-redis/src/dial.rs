@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use coord_core::{Error, Result};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo};
+use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::config::{Address, Config, Credentials, Topology};
-use crate::error::not_connected;
+use crate::error::{Failure, failure, not_connected};
 use crate::signals::Purpose;
 
 /// An open connection. Its driver ends when the connection does, and the other way round.
@@ -79,7 +79,11 @@ pub(crate) async fn dial(
             unreachable!("a cluster's connections are opened to its nodes")
         }
     };
-    let what = format!("connecting to redis at {address}");
+    #[cfg(feature = "tls")]
+    let over = if config.tls { " over TLS" } else { "" };
+    #[cfg(not(feature = "tls"))]
+    let over = "";
+    let what = format!("connecting to redis at {address}{over}");
     let opening = open(
         config,
         &address,
@@ -149,9 +153,17 @@ async fn open(
     #[cfg(feature = "tls")]
     if config.tls {
         let stream = crate::tls::connect(config, address, stream).await?;
-        return handshake(stream, &what, address, credentials, database, pushes).await;
+        let dialed = handshake(stream, address, credentials, database, pushes).await;
+        return dialed.map_err(|error| not_connected(&what, error));
     }
-    handshake(stream, &what, address, credentials, database, pushes).await
+    let dialed = handshake(stream, address, credentials, database, pushes).await;
+    dialed.map_err(|error| match failure(&error, false) {
+        Failure::Dropped => Error::unavailable(format!(
+            "{what}: it hung up or speaks something else; TLS wants a rediss:// URL"
+        ))
+        .with_source(error),
+        _ => not_connected(&what, error),
+    })
 }
 
 /// A half-open peer makes itself known: unacknowledged bytes after two health checks, an idle
@@ -174,12 +186,11 @@ fn tune(stream: &TcpStream, config: &Config) -> std::io::Result<()> {
 )]
 async fn handshake(
     stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
-    what: &str,
     address: &Address,
     credentials: &Credentials,
     database: u32,
     pushes: Option<UnboundedSender<PushInfo>>,
-) -> Result<Dialed> {
+) -> Result<Dialed, RedisError> {
     let protocol = match pushes {
         Some(_) => ProtocolVersion::RESP3,
         None => ProtocolVersion::RESP2,
@@ -198,9 +209,8 @@ async fn handshake(
     if let Some(pushes) = pushes {
         settings = settings.set_push_sender(pushes);
     }
-    let (connection, driver) = MultiplexedConnection::new_with_config(&info, stream, settings)
-        .await
-        .map_err(|error| not_connected(what, error))?;
+    let (connection, driver) =
+        MultiplexedConnection::new_with_config(&info, stream, settings).await?;
     let open = Arc::new(AtomicBool::new(true));
     let closing = Closing(Arc::clone(&open));
     let driver = tokio::spawn(async move {

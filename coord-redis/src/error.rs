@@ -140,13 +140,33 @@ pub(crate) fn refused(
     Error::new(kind, format!("{what}: redis at {address} {why}")).with_source(source)
 }
 
+/// An error that no later attempt mends, of `what` was asked of the server.
+pub(crate) fn final_error(kind: ErrorKind, what: String, source: RedisError) -> Error {
+    let message = match remedy(&source) {
+        Some(remedy) => format!("{what}: {remedy}"),
+        None => what,
+    };
+    Error::new(kind, message).with_source(source)
+}
+
+/// What to do about an error of the configuration.
+fn remedy(error: &RedisError) -> Option<&'static str> {
+    match (error.code(), error.kind()) {
+        (Some("NOAUTH"), _) => Some("it wants a user or password, which the Redis URL carries"),
+        (Some("WRONGPASS"), _) | (_, redis::ErrorKind::AuthenticationFailed) => {
+            Some("it refuses the user or password of the Redis URL")
+        }
+        _ => None,
+    }
+}
+
 /// An error while a connection was being made: nothing was executed.
 pub(crate) fn not_connected(what: &str, source: RedisError) -> Error {
     let kind = match failure(&source, false) {
         Failure::Final(kind) => kind,
         _ => ErrorKind::Unavailable,
     };
-    Error::new(kind, what.to_owned()).with_source(source)
+    final_error(kind, what.to_owned(), source)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::cluster::Cluster;
 use crate::command::{Command, Receipt, Reply};
 use crate::config::{Address, Config, Topology};
 use crate::dial::Target;
-use crate::error::{Failure, failure, passes, refused};
+use crate::error::{Failure, failure, final_error, passes, refused};
 use crate::link::{Link, Live};
 use crate::signals::{Loss, Purpose, Refusal, Signal};
 
@@ -282,7 +282,7 @@ impl<'a> Call<'a> {
                 Err(Error::unavailable(self.at(&live.address)).with_source(error))
             }
             Failure::Final(kind) => {
-                Err(self.settled(Error::new(kind, self.at(&live.address)).with_source(error)))
+                Err(self.settled(final_error(kind, self.at(&live.address), error)))
             }
         }
     }

@@ -23,7 +23,24 @@ pub(crate) async fn connect(
     TlsConnector::from(Arc::new(client_config(config)?))
         .connect(name, stream)
         .await
-        .map_err(|error| Error::unavailable(what).with_source(error))
+        .map_err(|error| {
+            let what = match remedy(&error) {
+                Some(remedy) => format!("{what}: {remedy}"),
+                None => what,
+            };
+            Error::unavailable(what).with_source(error)
+        })
+}
+
+/// What to do about a handshake that failed.
+fn remedy(error: &std::io::Error) -> Option<&'static str> {
+    match error.get_ref()?.downcast_ref()? {
+        rustls::Error::InvalidMessage(_) => Some("it does not speak TLS; take a redis:// URL"),
+        rustls::Error::InvalidCertificate(_) => {
+            Some("its certificate is not trusted for this name; give its authority as CA file")
+        }
+        _ => None,
+    }
 }
 
 /// The provider is also made the process's default, once, for the pool's connections: without

@@ -213,6 +213,20 @@ impl FaultProxy {
             .send_modify(|faults| faults.hole_down = true);
     }
 
+    /// Waits until bytes have vanished in a hole.
+    ///
+    /// # Panics
+    /// When nobody sends any.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn swallows(&self) {
+        wait::eventually(CHANGE_WITHIN, "bytes vanish in the hole", || async {
+            self.shared.dropped.load(Ordering::SeqCst)
+        })
+        .await;
+    }
+
     /// Delays every request by `time`, and every reply by as much again.
     pub fn delay(&self, time: Duration) {
         self.delay_requests(time);

@@ -16,3 +16,4 @@ mod lease;
 mod lock;
 mod ratelimit;
 mod redis;
+mod refusals;

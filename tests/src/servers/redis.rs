@@ -234,6 +234,25 @@ impl RedisServer {
         Ok(())
     }
 
+    /// Has a save fail for want of a folder: the server then refuses writes with `-MISCONF`.
+    ///
+    /// # Errors
+    /// [`Missing`] where the folder is out of reach.
+    ///
+    /// # Panics
+    /// When the server does not answer, or saves all the same.
+    ///
+    /// # Cancel safety
+    /// Unsafe: the folder may be gone, and the server not know.
+    pub async fn lose_disk(&self) -> std::result::Result<(), Missing> {
+        self.run.lose_folder()?;
+        for words in [&["CONFIG", "SET", "save", "3600 1000000"][..], &["BGSAVE"]] {
+            self.command(words).await.expect("permitted");
+        }
+        self.info_becomes("rdb_last_bgsave_status", "err").await;
+        Ok(())
+    }
+
     pub(super) fn admin(&self) -> &Admin {
         &self.admin
     }

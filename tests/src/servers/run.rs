@@ -1,8 +1,11 @@
 //! How a server runs: as a child process, or as a container where there is no binary.
 
+use std::fs;
+
 #[cfg(feature = "docker")]
 use super::container::Container;
 use super::process::{Failure, Process};
+use crate::need::Missing;
 
 pub(super) enum Run {
     Process(Process),
@@ -49,6 +52,28 @@ impl Run {
             Self::Process(process) => process.resume().await,
             #[cfg(feature = "docker")]
             Self::Container(container) => container.resume().await,
+        }
+    }
+
+    /// Takes its folder away, with all that it would write there.
+    #[cfg_attr(
+        not(feature = "docker"),
+        expect(
+            clippy::unnecessary_wraps,
+            reason = "the folder of a container is out of reach"
+        )
+    )]
+    pub(super) fn lose_folder(&self) -> Result<(), Missing> {
+        match self {
+            Self::Process(process) => {
+                fs::remove_dir_all(process.folder()).expect("an own folder can be removed");
+                Ok(())
+            }
+            #[cfg(feature = "docker")]
+            Self::Container(_) => Err(Missing::new(
+                "a Redis whose folder can be taken away",
+                "a container keeps its own, install a redis-server or valkey-server",
+            )),
         }
     }
 

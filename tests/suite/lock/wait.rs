@@ -65,6 +65,11 @@ async fn whoever_waits_in_vain_is_told_by_the_deadline_that_others_had_it() {
             assert!(start.elapsed() < wait + Duration::from_secs(5));
             assert!(error.message().contains("unnamed"), "{error}");
         }
+        let wait = Duration::from_millis(50);
+        let body = async |_: &coord_lock::Lock| panic!("others have the lock");
+        let error: coord_core::Result<()> =
+            theirs.with_lock(&job(), wait, &ordered(order), body).await;
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::Contended);
         lock.check().unwrap();
         lock.release().await.unwrap();
         stage.is_clean().await;
@@ -250,20 +255,27 @@ async fn nobody_polls_while_the_lock_is_held() {
         let stage = need!(Alone::new().await);
         let (mine, theirs) = (stage.locks().await, stage.locks().await);
         let lock = take(&mine, &ordered(order)).await;
+        let monitor = stage.server.monitor().await.unwrap();
+        let key = stage.key();
+        let asked = async || {
+            let mut lines = monitor.lines_with(key.as_str()).await.unwrap();
+            lines.retain(|line| line.contains("\"EVALSHA\""));
+            lines
+        };
         let waiting = tokio::spawn({
             let theirs = theirs.clone();
             async move { theirs.acquire(&job(), SOON, &ordered(order)).await }
         });
-        stage.waiting_becomes(1).await;
-        // What it asked before it went to sleep is over by now.
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        // It asks, subscribes, asks again, and goes to sleep.
+        eventually(SOON, "it has asked twice", || async {
+            asked().await.len() >= 2
+        })
+        .await;
 
-        let monitor = stage.server.monitor().await.unwrap();
+        let before = asked().await;
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let key = stage.key();
-        let asked = monitor.lines_with(key.as_str()).await.unwrap();
 
-        assert_eq!(asked, Vec::<String>::new(), "{order:?}");
+        assert_eq!(asked().await, before, "{order:?}");
         lock.release().await.unwrap();
         waiting.await.unwrap().unwrap().release().await.unwrap();
     }

@@ -6,6 +6,7 @@ use coord_core::ErrorKind;
 use coord_ratelimit::{By, Decision, Limit, Limiter, WithoutRedis};
 use coord_tests::need;
 use coord_tests::recorder::recorder;
+use coord_tests::wait::eventually_some;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -48,12 +49,11 @@ async fn one_retry_after_the_wait_that_was_told_succeeds() {
         let limiter = stage.limiter([limit]).await;
         let subject = subject(&format!("one-{number}"));
         for _ in 0..3 {
-            let wait = loop {
+            let wait = eventually_some(SOON, "it is denied", || async {
                 let decision = limiter.try_acquire(&subject, 1).await.unwrap();
-                if let Some(wait) = decision.retry_after() {
-                    break wait;
-                }
-            };
+                decision.retry_after()
+            })
+            .await;
             sleep_until(Instant::now() + wait).await;
 
             // A sliding window weighs what was taken in the one before.

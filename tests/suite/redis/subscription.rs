@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use coord_core::{Channel, ErrorKind};
-use coord_redis::{Command, Notice, Redis, Subscription};
+use coord_redis::{Command, Following, Heard, Notice, Redis, Reply, Subscription};
 use coord_tests::need;
 use coord_tests::proxy::FaultProxy;
 use coord_tests::recorder::recorder;
@@ -155,6 +155,40 @@ async fn after_a_long_outage_it_resubscribes_without_any_call() {
     );
     publish(&redis, &channel, "after").await;
     assert_eq!(next(&mut subscription).await, message("after"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_comes_back_and_loads_its_data_is_followed_and_looked_at_once_it_has() {
+    let loading = Duration::from_secs(30);
+    let server = need!(RedisServer::builder().loading_for(loading).start().await);
+    server.finish_loading().await.expect("it loads");
+    let redis = connect(&server.url()).await;
+    let channel = key(&redis, "a").channel(0);
+    let get = Command::new("GET").key(&key(&redis, "none")).idempotent();
+    let mut following = redis.follow(&channel, get).await.expect("confirmed");
+
+    let next = async |following: &mut Following| {
+        let next = tokio::time::timeout(SOON, following.next());
+        next.await.expect("something comes").expect("it is open")
+    };
+    server.restart().await;
+    // It answers between two keys that it loads, and may be left as silent meanwhile.
+    assert!(matches!(next(&mut following).await, Heard::Interrupted(_)));
+    assert_eq!(server.info("loading").await.expect("it answers"), "1");
+    server.finish_loading().await.expect("it loads");
+
+    let checked = loop {
+        match next(&mut following).await {
+            Heard::Interrupted(_) => {}
+            other => break other,
+        }
+    };
+    assert_eq!(checked, Heard::Checked(Reply::Nil));
+    publish(&redis, &channel, "after").await;
+    let Heard::Message { message, .. } = next(&mut following).await else {
+        panic!("a message comes");
+    };
+    assert_eq!(&*message, b"after");
 }
 
 #[tokio::test(flavor = "multi_thread")]
