@@ -7,6 +7,7 @@ mod import;
 mod schedule;
 mod start;
 mod uncommitted;
+mod untyped;
 mod update;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub use handle::Handle;
 pub use schedule::{CreateSchedule, ScheduleHandle, Triggered};
 pub use start::{StartCall, Started};
 pub use uncommitted::Uncommitted;
+pub use untyped::{Queried, Reached, Untyped, Updated};
 
 /// Starts and reaches the workflows of one namespace. Clones are cheap.
 #[derive(Clone)]

@@ -1,26 +1,100 @@
-//! The routes under `/api`.
+//! The routes under `/api`, each in the file of its subject.
 
+mod addressee;
+mod attributes;
+mod caller;
+mod commands;
 mod discovery;
+mod document;
+mod endings;
+mod envelope;
+mod grants;
+mod guard;
+mod input;
+mod instant;
+mod page;
+mod problem;
+mod run;
+mod runs;
+mod schedules;
+mod system;
+mod visibility;
+mod workflows;
 
-use axum::Router;
-use utoipa::OpenApi;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use axum::{Router, middleware};
+use coord_core::Name;
+use coord_ratelimit::Subject;
+use coord_ratelimit::tower::RateLimitLayer;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::Node;
+use crate::access::Identity;
+pub use document::document;
 
-/// The document of the interface, to which each route adds itself.
-#[derive(OpenApi)]
-#[openapi(info(
-    title = "coord control plane",
-    description = "Workflows, schedules, queues, locks and leases of a cluster over HTTP."
-))]
-struct Document;
+/// The version of the published interface that this one speaks.
+const CONTROL_PLANE_VERSION: &str = "2";
+/// The largest body: the largest payload of the engine's default limits in base64, and room for what
+/// goes around it.
+const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 
-/// The routes of the control plane on `node`, all of them below `/api`.
+/// The routes of the control plane on `node`: all of them below `/api`, and `/metrics` where the node
+/// has metrics to show.
+///
+/// They answer every error with problem details (RFC 9457), take bodies of at most 4 MiB, and answer
+/// within 30 seconds.
 pub fn router(node: &Node) -> Router {
-    let (router, _document) = OpenApiRouter::with_openapi(Document::openapi())
-        .nest("/api", discovery::routes())
+    let mut known = Router::from(known_routes());
+    if node.has_metrics() {
+        known = known.route("/metrics", get(metrics));
+    }
+    if let Some(limiter) = node.limiter() {
+        known = known.route_layer(RateLimitLayer::new(limiter.clone(), subject));
+    }
+    let identify = middleware::from_fn_with_state(node.clone(), caller::identify);
+    Router::from(open_routes())
+        .route("/api/openapi.json", get(openapi))
+        .merge(known.route_layer(identify))
+        .fallback(guard::no_route)
+        .method_not_allowed_fallback(guard::no_method)
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .layer(middleware::from_fn(guard::in_time))
+        .layer(middleware::from_fn(guard::finish))
         .with_state(node.clone())
-        .split_for_parts();
-    router
+}
+
+/// What is asked without a token.
+fn open_routes() -> OpenApiRouter<Node> {
+    OpenApiRouter::new().nest("/api", discovery::open_routes())
+}
+
+fn known_routes() -> OpenApiRouter<Node> {
+    let routes = discovery::routes()
+        .merge(workflows::routes())
+        .merge(runs::routes())
+        .merge(commands::routes())
+        .merge(endings::routes())
+        .merge(schedules::routes())
+        .merge(system::routes())
+        .merge(grants::routes());
+    OpenApiRouter::new().nest("/api", routes)
+}
+
+/// Each token is limited by itself.
+fn subject(request: &axum::extract::Request) -> Option<Subject> {
+    let identity = request.extensions().get::<Identity>()?;
+    Some(Subject::new(&Name::new(&*identity.name).ok()?))
+}
+
+async fn openapi() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], document())
+}
+
+/// All metrics of this process, as Prometheus reads them.
+async fn metrics(State(node): State<Node>) -> impl IntoResponse {
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    ([(CONTENT_TYPE, kind)], node.render_metrics())
 }

@@ -15,11 +15,15 @@
 //! # Example
 //! ```
 //! use coord_engine::{Engine, store::Sqlite};
-//! use coord_server::{Node, router};
+//! use coord_server::{Access, Node, router};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), coord_core::Error> {
-//! let node = Node::new(Engine::start(Sqlite::memory()).await?);
+//! let engine = Engine::start(Sqlite::memory()).await?;
+//! let access = Access::from_json(
+//!     r#"{"tokens": [{"name": "ci", "role": "operator", "token": "0f3b9a61c87d42e5b0f3b9a61c87d42e"}]}"#,
+//! )?;
+//! let node = Node::builder(engine, access).build();
 //! let app = axum::Router::new().merge(router(&node)); // beside the routes of the service
 //! # drop(app);
 //! # Ok(())
@@ -29,17 +33,22 @@
 //! # Types
 //! | item | for |
 //! |---|---|
-//! | [`Node`] | what the routes work on |
+//! | [`Node`], [`NodeBuilder`] | what the routes work on |
+//! | [`Access`], [`Role`] | who may do what |
 //! | [`router`] | the routes, to be mounted |
 //! | [`serve`] | an HTTP server for them, until it is told to end |
+//! | [`document`] | the `OpenAPI` document of the routes |
 //! | [`Config`] | how a node is set up, with the environment |
 
+mod access;
 mod api;
+mod avro;
 mod config;
 mod node;
 mod serve;
 
-pub use api::router;
+pub use access::{Access, Role};
+pub use api::{document, router};
 pub use config::{Config, VARIABLES};
-pub use node::Node;
+pub use node::{Node, NodeBuilder};
 pub use serve::serve;

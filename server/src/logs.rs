@@ -1,14 +1,15 @@
 //! Log lines and metrics of this process: the program is the one place that installs where they go.
 
 use coord_core::{Error, Result};
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
 
-/// From here on signals are JSON on standard error, their fields on top, and metrics are counted.
+/// From here on signals are JSON on standard error, their fields on top, and metrics are counted for
+/// the handle to render.
 ///
 /// # Errors
 /// `Invalid` when something else in this process has taken either.
-pub(crate) fn install() -> Result<()> {
+pub(crate) fn install() -> Result<PrometheusHandle> {
     let taken = |error| Error::invalid("log lines and metrics go elsewhere").with_source(error);
     tracing_subscriber::fmt()
         .json()
@@ -23,6 +24,5 @@ pub(crate) fn install() -> Result<()> {
             coord_core::signals::BUCKETS,
         )
         .and_then(PrometheusBuilder::install_recorder)
-        .map_err(|error| taken(error.into()))?;
-    Ok(())
+        .map_err(|error| taken(error.into()))
 }

@@ -1,15 +1,33 @@
 //! The HTTP server of a node.
 
+use std::io;
+use std::pin::pin;
 use std::time::Duration;
 
 use coord_core::{Error, Result};
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::{Node, router};
 
+/// How long a connection may take for the head of a request, and how long it may stay without one:
+/// longer than proxies keep idle connections (nginx: 60 s), so that it is they who close them, and no
+/// request meets a closing connection.
+const HEAD: Duration = Duration::from_secs(75);
+/// The most bytes of a head: as much as other servers take.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// The most headers of a request.
+const MAX_HEADERS: usize = 100;
+/// How long it is before connections are accepted again after that failed, as it does without free
+/// file descriptors.
+const BREATH: Duration = Duration::from_millis(100);
+
 /// Serves `node` on `listener` until `end` is ready. Then it says that it is not ready, accepts no
-/// more connections, and answers what it has accepted, for at most `drain`.
+/// more connections, and answers what it has begun to read, for at most `drain`.
 ///
 /// # Errors
 /// `Timeout` when requests were still under way after `drain`; their connections are closed.
@@ -19,29 +37,66 @@ use crate::{Node, router};
 pub async fn serve(
     node: &Node,
     listener: TcpListener,
-    end: impl Future<Output = ()> + Send + 'static,
+    end: impl Future<Output = ()>,
     drain: Duration,
 ) -> Result<()> {
-    let (draining, drained) = oneshot::channel();
-    let told = node.clone();
-    let server = axum::serve(listener, router(node)).with_graceful_shutdown(async move {
-        end.await;
-        told.drain();
-        _ = draining.send(());
-    });
-    let overdue = async {
-        if drained.await.is_err() {
-            // The server has ended by itself, and says why.
-            std::future::pending::<()>().await;
-        }
-        tokio::time::sleep(drain).await;
+    let service = TowerToHyperService::new(router(node));
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .max_headers(MAX_HEADERS);
+    let (ending, told) = watch::channel(false);
+    let mut connections = JoinSet::new();
+    let begin = |stream: TcpStream, connections: &mut JoinSet<()>| {
+        // Answers are small and waited for.
+        _ = stream.set_nodelay(true);
+        let connection = http.serve_connection(TokioIo::new(stream), service.clone());
+        let connection = connection.with_upgrades();
+        let mut told = told.clone();
+        // A connection that breaks is the business of its client, which knows.
+        connections.spawn(async move {
+            let mut connection = pin!(connection);
+            tokio::select! {
+                _ = connection.as_mut() => return,
+                _ = told.wait_for(|is_ending| *is_ending) => {}
+            }
+            connection.as_mut().graceful_shutdown();
+            _ = connection.await;
+        });
     };
-    tokio::select! {
-        served = server.into_future() => {
-            served.map_err(|error| Error::unavailable("serving HTTP").with_source(error))
+
+    tokio::pin!(end);
+    loop {
+        tokio::select! {
+            () = &mut end => break,
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => begin(stream, &mut connections),
+                Err(error) if is_of_the_connection(&error) => {}
+                Err(_) => tokio::time::sleep(BREATH).await,
+            }
         }
-        () = overdue => Err(Error::timeout(format!(
-            "ending: requests were still under way after {drain:?}"
-        ))),
     }
+
+    node.drain();
+    drop(listener);
+    ending.send_replace(true);
+    let finish = async { while connections.join_next().await.is_some() {} };
+    let finished = tokio::time::timeout(drain, finish).await;
+    finished.map_err(|_| {
+        Error::timeout(format!(
+            "ending: requests were still under way after {drain:?}"
+        ))
+    })
+}
+
+/// Whether it is the connection that failed, and not the listener.
+fn is_of_the_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::ConnectionReset
+    )
 }

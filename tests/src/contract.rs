@@ -47,6 +47,9 @@ const CONTRACT: Contract<'_> = Contract {
 /// The page on the environment, under the root.
 const CONFIGURATION: &str = "docs/CONFIGURATION.md";
 
+/// The document of the HTTP interface, under the root.
+const INTERFACE: &str = "server/openapi.json";
+
 /// What the check found.
 #[derive(Debug)]
 pub struct Report {
@@ -121,7 +124,12 @@ pub fn check(root: &Path, observed: &Path) -> io::Result<Report> {
         keys: &run.keys,
     });
     let mut findings = signals::check(&CONTRACT, &files, observation);
-    findings.extend(check_configuration(root)?);
+    for (name, text) in written() {
+        let found = read(&root.join(name))?;
+        let remedy = format!("run `{}` and commit what it writes", CONTRACT.generate);
+        let stale = signals::stale(name, found.as_deref(), &text, &remedy);
+        findings.extend(stale);
+    }
     Ok(Report {
         findings,
         observed: run.as_ref().map_or(0, |run| run.keys.len()),
@@ -130,16 +138,15 @@ pub fn check(root: &Path, observed: &Path) -> io::Result<Report> {
     })
 }
 
-fn check_configuration(root: &Path) -> io::Result<Option<Finding>> {
-    let found = read(&root.join(CONFIGURATION))?;
-    let expected = configuration::render(VARIABLES, CONTRACT.generate);
-    let remedy = format!("run `{}` and commit what it writes", CONTRACT.generate);
-    Ok(signals::stale(
-        CONFIGURATION,
-        found.as_deref(),
-        &expected,
-        &remedy,
-    ))
+/// What is generated beside the observability files, by its path from the root.
+fn written() -> [(&'static str, String); 2] {
+    [
+        (
+            CONFIGURATION,
+            configuration::render(VARIABLES, CONTRACT.generate),
+        ),
+        (INTERFACE, coord_server::document()),
+    ]
 }
 
 /// Every generated file, by its path from the root.
@@ -148,10 +155,7 @@ fn expected() -> BTreeMap<PathBuf, String> {
     let mut files: BTreeMap<_, _> = files
         .map(|(name, text)| (Path::new(CONTRACT.folder).join(name), text))
         .collect();
-    files.insert(
-        CONFIGURATION.into(),
-        configuration::render(VARIABLES, CONTRACT.generate),
-    );
+    files.extend(written().map(|(name, text)| (name.into(), text)));
     files
 }
 

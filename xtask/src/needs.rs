@@ -1,5 +1,6 @@
 //! What the tests need, and how it is provided.
 
+mod clients;
 mod clock;
 mod databases;
 mod redis;
@@ -49,6 +50,10 @@ const NEEDS: &[Need] = &[
     Need {
         provide: clock::provide,
         variables: clock::VARIABLES,
+    },
+    Need {
+        provide: clients::provide,
+        variables: &[],
     },
 ];
 

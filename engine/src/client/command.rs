@@ -11,7 +11,7 @@ use super::{Client, Uncommitted};
 use crate::limits::Limit;
 use crate::model::{
     Closed, EventKind, Failure, Message, Payload, Record, RequestId, RunId, Timestamp, TypeName,
-    WorkflowId, events,
+    events,
 };
 use crate::signals::Signal;
 use crate::store::{CallerTransaction, CommandKind, Deliver, Outcome, Target, Terminate, Write};
@@ -22,7 +22,7 @@ use crate::values::encoded;
 #[must_use = "nothing is sent unless it is awaited"]
 pub struct CommandCall {
     client: Client,
-    workflow: WorkflowId,
+    target: Target,
     what: Command,
     request: Option<RequestId>,
 }
@@ -35,10 +35,10 @@ pub(super) enum Command {
 }
 
 impl CommandCall {
-    pub(super) const fn new(client: Client, workflow: WorkflowId, what: Command) -> Self {
+    pub(super) const fn new(client: Client, target: Target, what: Command) -> Self {
         Self {
             client,
-            workflow,
+            target,
             what,
             request: None,
         }
@@ -70,26 +70,34 @@ impl CommandCall {
     ) -> Result<Uncommitted<()>> {
         let transaction = transaction.into();
         let (core, write) = (self.client.core.clone(), self.write().await?);
+        let target = self.target;
         let (outcome, told) = core.commit_in(transaction, write).await?;
-        reached(outcome, &self.workflow)?;
+        report(&outcome, &target);
+        reached(outcome, &target)?;
         Ok(Uncommitted::new((), core, told))
     }
 
     async fn send(self) -> Result<()> {
+        let target = self.target.clone();
+        reached(self.outcome().await?, &target).map(drop)
+    }
+
+    /// Sends it, and says what became of it.
+    pub(super) async fn outcome(self) -> Result<Outcome> {
         let core = &self.client.core;
         let outcome = core.commit_known(self.write().await?).await?;
-        let run = reached(outcome, &self.workflow)?;
-        if let Command::Terminate(failure) = self.what {
-            core.wake.ended(&run, &Closed::Terminated(failure));
+        report(&outcome, &self.target);
+        if let (Command::Terminate(failure), Outcome::Done { run, .. }) = (self.what, &outcome) {
+            core.wake.ended(run, &Closed::Terminated(failure));
         }
-        Ok(())
+        Ok(outcome)
     }
 
     async fn write(&self) -> Result<Write> {
         let core = &self.client.core;
         let now = core.now().await?;
         let request = self.request.clone().unwrap_or_else(|| core.ids.request());
-        let target = Target::Current(self.client.namespace.clone(), self.workflow.clone());
+        let target = self.target.clone();
         let deliver = |record, kind, at_most| {
             let request = Some((kind, request.clone()));
             Write::Deliver(Box::new(Deliver {
@@ -140,22 +148,32 @@ fn record(kind: EventKind, payload: Option<Payload>, at: Timestamp) -> Result<Re
 }
 
 /// The run that a command has reached.
-pub(super) fn reached(outcome: Outcome, id: &WorkflowId) -> Result<RunId> {
+pub(super) fn reached(outcome: Outcome, target: &Target) -> Result<RunId> {
+    let what = named(target);
     match outcome {
         Outcome::Done { run, .. } | Outcome::Repeated { run } => Ok(run),
-        Outcome::Full => {
-            let (limit, about) = (Limit::PendingSignals, Detail::new(id));
-            Signal::LimitExceeded { limit, about }.emit();
-            Err(Error::unavailable(format!(
-                "workflow {id} has not received as many signals as may wait for it: send it again \
-                 when it has"
-            )))
-        }
-        Outcome::Closed => Err(Error::invalid(format!("workflow {id} has ended"))),
-        Outcome::NotFound => Err(Error::invalid(format!(
-            "there is no workflow {id} for this"
+        Outcome::Full => Err(Error::unavailable(format!(
+            "{what} has not received as many signals as may wait for it: send it again when it has"
         ))),
-        other => Err(Error::corrupt(format!("workflow {id}: answered {other:?}"))),
+        Outcome::Closed => Err(Error::invalid(format!("{what} has ended"))),
+        Outcome::NotFound => Err(Error::invalid(format!("there is no {what} for this"))),
+        other => Err(Error::corrupt(format!("{what}: answered {other:?}"))),
+    }
+}
+
+/// Tells operators of a workflow that does not receive what it is sent.
+fn report(outcome: &Outcome, target: &Target) {
+    if *outcome == Outcome::Full {
+        let (limit, about) = (Limit::PendingSignals, Detail::new(named(target)));
+        Signal::LimitExceeded { limit, about }.emit();
+    }
+}
+
+/// What a message calls it.
+fn named(target: &Target) -> String {
+    match target {
+        Target::Run(run) => format!("run {run}"),
+        Target::Current(_, id) => format!("workflow {id}"),
     }
 }
 

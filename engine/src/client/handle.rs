@@ -13,10 +13,11 @@ use tokio::time::Instant;
 use super::Client;
 use super::command::{Command, CommandCall, reached};
 use crate::committer::locked;
+use crate::engine::Core;
 use crate::flow::{Query, Signal};
 use crate::health::{self, Explanation};
-use crate::model::{Closed, Event, Failure, Payload, Record, RequestId, Run, RunId, WorkflowId};
-use crate::store::{CommandKind, Deliver, Description, Load, Target, Write};
+use crate::model::{Closed, Event, Failure, Payload, Run, RunId, TypeName, WorkflowId};
+use crate::store::{Description, Load, Target, Write};
 use crate::wake::{Channel, Snapshot};
 use crate::worker::Shop;
 
@@ -69,12 +70,12 @@ impl<O> Handle<O> {
         self.run.as_ref()
     }
 
-    fn target(&self) -> Target {
+    pub(super) fn target(&self) -> Target {
         Target::Current(self.client.namespace.clone(), self.id.clone())
     }
 
     fn command(&self, what: Command) -> CommandCall {
-        CommandCall::new(self.client.clone(), self.id.clone(), what)
+        CommandCall::new(self.client.clone(), self.target(), what)
     }
 
     /// Sends it a signal, once it is awaited. Signals of one sender reach it in their order.
@@ -95,22 +96,6 @@ impl<O> Handle<O> {
         self.command(Command::Terminate(failure))
     }
 
-    pub(super) async fn deliver(
-        &self,
-        record: Record,
-        request: (CommandKind, RequestId),
-    ) -> Result<()> {
-        let deliver = Deliver {
-            target: self.target(),
-            record,
-            request: Some(request),
-            at_most: None,
-        };
-        let write = Write::Deliver(Box::new(deliver));
-        let outcome = self.client.core.commit_known(write).await?;
-        reached(outcome, &self.id).map(drop)
-    }
-
     /// Makes it go on after it was set aside, with the code that runs now.
     ///
     /// # Errors
@@ -122,7 +107,7 @@ impl<O> Handle<O> {
     pub async fn resume(&self) -> Result<()> {
         let write = Write::Resume(self.target());
         let outcome = self.client.core.commit(write).await?;
-        reached(outcome, &self.id).map(drop)
+        reached(outcome, &self.target()).map(drop)
     }
 
     /// Where it stands, and why it does or does not move; `None` when there is no such workflow.
@@ -239,25 +224,20 @@ impl<O> Handle<O> {
         input: &I,
     ) -> Result<A> {
         let run = self.find().await?;
-        let failed = |failure: Failure| Error::invalid(failure.to_string());
         let payload = self.client.core.values.encode(input)?;
-        let workers = self.client.core.workers();
-        let knows = |worker: &Arc<Shop>| worker.knows(&run.namespace, &run.name);
-        let Some(worker) = workers.into_iter().find(knows) else {
-            let (name, namespace) = (&run.name, &run.namespace);
-            let message =
-                format!("no worker of this process knows {name} of namespace {namespace}");
-            return Err(Error::unavailable(message));
+        let name = query.name();
+        let unanswered = || Error::invalid(format!("workflow {} does not answer {name}", self.id));
+        let answer = match ask(&self.client.core, &run, &name, payload).await? {
+            Asked::Answered(answer) => answer,
+            Asked::Refused(failure) => return Err(Error::invalid(failure.to_string())),
+            Asked::NotKnown => return Err(unanswered()),
+            Asked::NobodyHere => {
+                let (name, namespace) = (&run.name, &run.namespace);
+                let message =
+                    format!("no worker of this process knows {name} of namespace {namespace}");
+                return Err(Error::unavailable(message));
+            }
         };
-        let answered = worker.answer(&run, &query.name(), payload).await?;
-        let unanswered = || {
-            Error::invalid(format!(
-                "workflow {} does not answer {}",
-                self.id,
-                query.name()
-            ))
-        };
-        let answer = answered.ok_or_else(unanswered)?.map_err(failed)?;
         self.client.core.values.read(Some(&answer))
     }
 }
@@ -327,6 +307,31 @@ impl<O: DeserializeOwned> Handle<O> {
             Err(failure) => Ok(Err(failure)),
         }
     }
+}
+
+/// What became of a question to the code of a run.
+pub(super) enum Asked {
+    Answered(Payload),
+    /// Its code fails at it.
+    Refused(Failure),
+    /// Its code does not answer questions of this name.
+    NotKnown,
+    /// No worker of this process has its code.
+    NobodyHere,
+}
+
+/// Asks the code of `run`, in this process.
+pub(super) async fn ask(core: &Core, run: &Run, query: &TypeName, input: Payload) -> Result<Asked> {
+    let workers = core.workers();
+    let knows = |worker: &Arc<Shop>| worker.knows(&run.namespace, &run.name);
+    let Some(worker) = workers.into_iter().find(knows) else {
+        return Ok(Asked::NobodyHere);
+    };
+    Ok(match worker.answer(run, query, input).await? {
+        Some(Ok(answer)) => Asked::Answered(answer),
+        Some(Err(failure)) => Asked::Refused(failure),
+        None => Asked::NotKnown,
+    })
 }
 
 /// What an end means to who waits; `None` when it goes on as another run.

@@ -87,6 +87,10 @@ impl Tables {
                 && filter.name.as_ref().is_none_or(|name| run.name == *name)
                 && (filter.statuses.is_empty() || filter.statuses.contains(&run.status))
                 && filter
+                    .workflow
+                    .as_ref()
+                    .is_none_or(|workflow| run.workflow == *workflow)
+                && filter
                     .id_prefix
                     .as_ref()
                     .is_none_or(|prefix| run.workflow.as_str().starts_with(prefix.as_str()))

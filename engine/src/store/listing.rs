@@ -74,6 +74,11 @@ where
             query.push(" AND closed_at IS NULL");
         }
     }
+    if let Some(workflow) = &filter.workflow {
+        query
+            .push(" AND workflow_id = ")
+            .push_bind(workflow.to_string());
+    }
     if let Some(prefix) = &filter.id_prefix {
         query.push(" AND workflow_id >= ").push_bind(prefix.clone());
         if let Some(end) = after_prefix(prefix) {

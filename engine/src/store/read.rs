@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::model::{
     Attempt, Attribute, Attributes, Namespace, Run, RunId, RunStatus, TaskId, TaskKind, Timestamp,
-    TypeName,
+    TypeName, WorkflowId,
 };
 
 /// A run, and why it does or does not move.
@@ -62,6 +62,8 @@ pub struct Filter {
     pub name: Option<TypeName>,
     /// Only runs that stand in one of these ways; all, when there are none.
     pub statuses: Vec<RunStatus>,
+    /// Only runs of this workflow.
+    pub workflow: Option<WorkflowId>,
     /// Only runs whose workflow id begins so.
     pub id_prefix: Option<String>,
     /// Only runs that were started then.
@@ -80,6 +82,7 @@ impl Filter {
             namespace,
             name: None,
             statuses: Vec::new(),
+            workflow: None,
             id_prefix: None,
             started: Period::ANY,
             closed: Period::ANY,

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use coord_core::ErrorKind;
 use coord_engine::Engine;
-use coord_engine::client::{Client, MAX_BATCH_STARTS, StartCall};
+use coord_engine::client::{Client, MAX_BATCH_STARTS, Queried, Reached, StartCall, Updated};
 use coord_engine::flow::{Context, Signal, Workflow};
-use coord_engine::model::{Attributes, Failure, History, Queue, RequestId, WorkflowId};
-use coord_engine::store::{Condition, Filter, Test};
+use coord_engine::model::{Attributes, Failure, History, Queue, RequestId, TypeName, WorkflowId};
+use coord_engine::store::{Condition, Filter, Target, Test};
 use coord_engine::worker::Worker;
 
 use crate::callers::{Caller, with};
@@ -108,6 +108,82 @@ pub(crate) async fn a_batch_of_starts_is_answered_one_by_one(stage: Stage) {
         let done = handle.result(SOON).await.expect("an answer");
         assert_eq!(done, Some(Ok(expected.to_owned())));
     }
+}
+
+pub(crate) async fn a_command_by_name_is_answered_by_what_became_of_it(stage: Stage) {
+    let engine = stage.database.engine().await;
+    let untyped = client(&engine).untyped();
+    let type_name = |text: &str| TypeName::new(text).expect("a name");
+    let current = Target::Current(namespace(), id("c"));
+    let news = |request: &str, target: &Target| {
+        let (untyped, target, request) = (untyped.clone(), target.clone(), self::request(request));
+        let name = TypeName::new("news").expect("a name");
+        async move {
+            untyped
+                .signal(target, name, &"n".into(), Some(request))
+                .await
+        }
+    };
+    assert_eq!(
+        news("r", &current).await.expect("an answer"),
+        Reached::Missing
+    );
+
+    let start = untyped.start(type_name("tests.collect"), id("c"), &2.into());
+    let run = start
+        .await
+        .expect("started")
+        .handle
+        .run()
+        .cloned()
+        .expect("known");
+
+    // Once a request, by the run as by its workflow.
+    let this = Target::Run(run.clone());
+    assert_eq!(
+        news("r", &current).await.expect("sent"),
+        Reached::Now(run.clone())
+    );
+    assert_eq!(
+        news("r", &this).await.expect("sent"),
+        Reached::Before(run.clone())
+    );
+    let asked = untyped.query(&current, &type_name("any"), &().into()).await;
+    assert_eq!(asked.expect("an answer"), Queried::NobodyHere);
+    let _worker = worker(&engine);
+    let asked = untyped.query(&current, &type_name("any"), &().into()).await;
+    assert_eq!(asked.expect("an answer"), Queried::NotKnown);
+    assert_eq!(
+        news("s", &this).await.expect("sent"),
+        Reached::Now(run.clone())
+    );
+    let ended = client(&engine).handle(COLLECT, id("c")).result(SOON).await;
+    assert_eq!(
+        ended
+            .expect("an answer")
+            .and_then(Result::ok)
+            .map(|it| it.len()),
+        Some(2)
+    );
+
+    let (_, events) = untyped
+        .events(&run, 1, 2)
+        .await
+        .expect("read")
+        .expect("a run");
+    assert_eq!(
+        events.iter().map(|event| event.seq).collect::<Vec<_>>(),
+        [2, 3]
+    );
+    let late = untyped.cancel(this.clone(), "late", None).await;
+    assert_eq!(late.expect("an answer"), Reached::Closed);
+    let late = untyped.terminate(current.clone(), "late", None).await;
+    assert_eq!(late.expect("an answer"), Reached::Closed);
+    let update = (type_name("u"), &().into());
+    let update = untyped
+        .update(current, update, self::request("u"), SOON)
+        .await;
+    assert_eq!(update.expect("an answer"), Updated::Closed);
 }
 
 pub(crate) async fn a_batch_that_is_too_large_starts_nothing(stage: Stage) {

@@ -123,6 +123,7 @@ on_every_dialect! {
     }
     clients {
         a_batch_of_starts_is_answered_one_by_one
+        a_command_by_name_is_answered_by_what_became_of_it
         a_batch_that_is_too_large_starts_nothing
         what_is_started_with_the_callers_own_rows_is_worked_on_after_the_commit
         a_signal_in_the_callers_transaction_is_received_once

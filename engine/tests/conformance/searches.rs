@@ -1,6 +1,6 @@
 //! Finding runs.
 
-use coord_engine::model::{Attribute, Attributes, Closed, Marks, RunStatus, Timestamp};
+use coord_engine::model::{Attribute, Attributes, Closed, Marks, RunStatus, Timestamp, WorkflowId};
 use coord_engine::store::{Condition, Filter, Listing, Outcome, Period, Start, Test, Then, Turn};
 
 use crate::stage::{Stage, closing, completed, namespace, record, turn};
@@ -148,6 +148,12 @@ pub(crate) async fn conditions_of_a_search_hold_together(stage: Stage) {
     // The signs of a pattern are letters like others.
     assert_eq!(found(&stage, &prefix("order_")).await, Vec::<u64>::new());
     assert_eq!(found(&stage, &prefix("%")).await, Vec::<u64>::new());
+    let of = |text: &str| Filter {
+        workflow: Some(WorkflowId::new(text).expect("an id")),
+        ..Filter::all(namespace())
+    };
+    assert_eq!(found(&stage, &of("order-2")).await, [2]);
+    assert_eq!(found(&stage, &of("order-")).await, Vec::<u64>::new());
 
     let task = stage.claim_workflow("order-2").await;
     let close = Turn {

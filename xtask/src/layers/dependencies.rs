@@ -22,8 +22,17 @@ pub(super) const LAYERS: &[(&str, &[&str])] = &[
         "coord-engine",
         &["coord-broadcast", "coord-core", "coord-redis"],
     ),
-    // Whoever mounts its router has an engine.
-    ("coord-server", &["coord-core", "coord-engine"]),
+    (
+        "coord-server",
+        &[
+            "coord-core",
+            "coord-engine",
+            "coord-lease",
+            "coord-lock",
+            "coord-ratelimit",
+            "coord-redis",
+        ],
+    ),
     // It tests them all, and its binaries collect what they declare.
     (
         "coord-tests",

@@ -13,7 +13,7 @@ use crate::flow::Workflow;
 use crate::model::{Action, Overlap, Priority, Queue, Schedule, ScheduleId, Timestamp, When};
 use crate::schedule::{unexpected, write};
 use crate::store::{Outcome, ScheduleKey};
-use crate::transition::schedule::create;
+use crate::transition::schedule::{create, pause};
 
 /// A schedule to be created when it is awaited.
 #[must_use = "nothing is created unless it is awaited"]
@@ -21,6 +21,7 @@ pub struct CreateSchedule {
     client: Client,
     id: ScheduleId,
     schedule: Result<Schedule>,
+    paused: Option<String>,
 }
 
 impl CreateSchedule {
@@ -48,6 +49,16 @@ impl CreateSchedule {
             client,
             id,
             schedule,
+            paused: None,
+        }
+    }
+
+    pub(in super::super) const fn of(client: Client, id: ScheduleId, schedule: Schedule) -> Self {
+        Self {
+            client,
+            id,
+            schedule: Ok(schedule),
+            paused: None,
         }
     }
 
@@ -110,6 +121,12 @@ impl CreateSchedule {
         self.with(|schedule| _ = schedule.action.memo.insert(name.into(), value.into()))
     }
 
+    /// Created so, it fires nothing by itself until it is resumed; `note` says why.
+    pub fn paused(mut self, note: impl Into<String>) -> Self {
+        self.paused = Some(note.into());
+        self
+    }
+
     async fn send(self) -> Result<()> {
         let core = &self.client.core;
         let schedule = self.schedule?;
@@ -122,7 +139,10 @@ impl CreateSchedule {
         };
         let now = core.store.load(&[]).await?.now;
         let (namespace, id) = (key.namespace.clone(), key.id.clone());
-        let plan = create(namespace, id, schedule.clone(), now)?;
+        let mut plan = create(namespace, id, schedule.clone(), now)?;
+        if let Some(note) = &self.paused {
+            plan = pause(plan.record, note, now)?;
+        }
         let write = write(core, &plan, now)?;
         let taken = || Error::invalid(format!("creating {}: the id is in use", key.id));
         match core.commit(write.clone()).await {

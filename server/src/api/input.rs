@@ -1,0 +1,114 @@
+//! Bodies, queries and paths, with their refusals as problems.
+
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use coord_engine::model::RequestId;
+use serde::de::DeserializeOwned;
+
+use super::MAX_BODY_BYTES;
+use super::problem::Problem;
+
+/// A JSON body; one that is missing is an empty object.
+pub(super) struct Body<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let is_json = is_json(request.headers());
+        if declared(request.headers()).is_some_and(|length| length > MAX_BODY_BYTES as u64) {
+            let why = format!("a body has at most {MAX_BODY_BYTES} bytes");
+            let status = StatusCode::PAYLOAD_TOO_LARGE;
+            return Err(Problem::new(status, "body_too_large", why));
+        }
+        let bytes = Bytes::from_request(request, state).await;
+        let bytes = bytes.map_err(|rejection| unread(&rejection))?;
+        if bytes.is_empty() {
+            return read(b"{}").map(Self);
+        }
+        if !is_json {
+            let why = "the body is to be application/json";
+            let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            return Err(Problem::new(status, "unsupported_media_type", why));
+        }
+        read(&bytes).map(Self)
+    }
+}
+
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        if error.is_data() {
+            return Problem::field("body", error.to_string());
+        }
+        let why = format!("the body is no JSON: {error}");
+        Problem::new(StatusCode::BAD_REQUEST, "malformed_json", why)
+    })
+}
+
+fn unread(rejection: &BytesRejection) -> Problem {
+    let status = rejection.status();
+    let reason = match status {
+        StatusCode::PAYLOAD_TOO_LARGE => "body_too_large",
+        _ => "body_unreadable",
+    };
+    Problem::new(status, reason, rejection.body_text())
+}
+
+/// How long the body is, where its sender says so: one that is too long is not even begun.
+fn declared(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
+    let kind = kind.and_then(|it| it.split(';').next()).map(str::trim);
+    kind.is_some_and(|it| it.eq_ignore_ascii_case("application/json"))
+}
+
+/// What the query of the URL says.
+pub(super) struct Asked<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        match Query::try_from_uri(&parts.uri) {
+            Ok(Query(asked)) => Ok(Self(asked)),
+            Err(rejection) => Err(Problem::field("query", rejection.body_text())),
+        }
+    }
+}
+
+/// What the path of the URL names.
+pub(super) struct At<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for At<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(named)) => Ok(Self(named)),
+            Err(rejection) => Err(Problem::field("path", rejection.body_text())),
+        }
+    }
+}
+
+/// The id of a command, under either of its names.
+pub(super) fn request_id(
+    request_id: Option<String>,
+    idempotency_key: Option<String>,
+) -> Result<Option<RequestId>, Problem> {
+    let named = [
+        ("request_id", request_id),
+        ("idempotency_key", idempotency_key),
+    ];
+    let Some((name, id)) = named.into_iter().find_map(|(name, id)| Some((name, id?))) else {
+        return Ok(None);
+    };
+    let id = RequestId::new(id).map_err(|error| Problem::field(name, error.message()))?;
+    Ok(Some(id))
+}
