@@ -110,7 +110,7 @@ pub(crate) async fn the_dead_are_buried_only_under_a_term(stage: Stage) {
         .elect(Role::Recovery, &owner("past"), SHORT)
         .await;
     let past = past.expect("an answer").expect("elected");
-    stage.pass(dead.max(past.expires_at)).await;
+    stage.pass(dead.expires_at.max(past.expires_at)).await;
     assert_eq!(stage.store.bury(&past).await.expect("an answer"), []);
 
     let term = stage.store.elect(Role::Recovery, &owner("now"), LONG).await;
