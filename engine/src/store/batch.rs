@@ -9,6 +9,8 @@
 //! meant (the current run of an instance, the children of a run that closes) is read before the
 //! locks and again after them; when it has changed in between, the transaction begins again.
 
+#[cfg(any(feature = "sqlite", feature = "mysql"))]
+pub(super) mod appends;
 mod asked;
 mod decide;
 mod mend;
@@ -44,6 +46,10 @@ macro_rules! async_fn {
 ///
 /// Every list of ids comes in ascending order and without repetitions, and is not empty.
 pub(super) trait Tables: Send {
+    /// Whether nobody else changes anything from its beginning to its end, so that what was read
+    /// once need not be read again.
+    const IS_ALONE: bool = false;
+
     async_fn! {
         /// Locks schedules in their order and reads their revisions.
         lock_schedules(schedules: &[(String, String)]) -> Vec<RevisionRow>
@@ -179,7 +185,7 @@ where
 ///
 /// # Errors
 /// `Contended` when the runs that are meant changed under it; and those of the dialect.
-pub(super) async fn apply(mut tables: impl Tables, writes: &[Write]) -> Result<Applied> {
+pub(super) async fn apply<T: Tables>(mut tables: T, writes: &[Write]) -> Result<Applied> {
     let asked = Asked::of(writes);
     let state = prepare(&mut tables, &asked, writes).await?;
     let now = Timestamp::from_micros(state.now);
@@ -194,7 +200,7 @@ pub(super) async fn apply(mut tables: impl Tables, writes: &[Write]) -> Result<A
 }
 
 /// Locks and reads all that `writes` are about.
-async fn prepare(tables: &mut impl Tables, asked: &Asked, writes: &[Write]) -> Result<State> {
+async fn prepare<T: Tables>(tables: &mut T, asked: &Asked, writes: &[Write]) -> Result<State> {
     let schedules = asked.schedules();
     let revisions = match schedules.as_slice() {
         [] => Vec::new(),
@@ -219,7 +225,7 @@ async fn prepare(tables: &mut impl Tables, asked: &Asked, writes: &[Write]) -> R
         [] => Vec::new(),
         runs => tables.lock_runs(runs).await?,
     };
-    if asked.names_current_runs() || !closing.is_empty() {
+    if !T::IS_ALONE && (asked.names_current_runs() || !closing.is_empty()) {
         let again = self::instances(tables, &pairs).await?;
         let same = asked.closing(&again) == closing
             && asked.runs(&again, &self::kin(tables, &closing).await?) == runs;

@@ -14,6 +14,7 @@ mod fleet;
 mod hints;
 mod migrate;
 mod namespaces;
+mod plain;
 mod read;
 mod retention;
 mod schedule;
@@ -28,6 +29,7 @@ use coord_core::{Error, Result};
 use sqlx::mysql::{MySqlConnectOptions, MySqlPool, MySqlPoolOptions};
 use sqlx::{Connection, Executor};
 
+use super::batch::appends::{self, Appended};
 use super::batch::{self as batches, retry};
 use super::{
     Applied, CallerTransaction, Census, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
@@ -120,10 +122,17 @@ impl Store for Mysql {
     }
 
     fn apply<'a>(&'a self, writes: &'a [Write]) -> Reply<'a, Applied> {
-        Box::pin(retry(async || {
+        let row_by_row = async || {
             let tables = batch::Transaction::begin(&self.pool, batch::WHAT).await?;
             batches::apply(tables, writes).await
-        }))
+        };
+        Box::pin(async move {
+            match retry(|| plain::append(&self.pool, writes)).await? {
+                Appended::All(applied) => Ok(applied),
+                Appended::Other => retry(row_by_row).await,
+                Appended::Some => retry(row_by_row).await.map_err(appends::begun),
+            }
+        })
     }
 
     fn apply_in<'a>(

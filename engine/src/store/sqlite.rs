@@ -14,6 +14,7 @@ mod fleet;
 mod hints;
 mod migrate;
 mod namespaces;
+mod plain;
 mod presence;
 mod read;
 mod retention;
@@ -30,6 +31,7 @@ use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
 
+use super::batch::appends::{self, Appended};
 use super::batch::{self as batches, retry};
 use super::{
     Applied, CallerTransaction, Census, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
@@ -169,10 +171,17 @@ impl Store for Sqlite {
     }
 
     fn apply<'a>(&'a self, writes: &'a [Write]) -> Reply<'a, Applied> {
-        Box::pin(retry(async || {
+        let row_by_row = async || {
             let tables = batch::Transaction::begin(&self.writer).await?;
             batches::apply(tables, writes).await
-        }))
+        };
+        Box::pin(async move {
+            match retry(|| plain::append(self, writes)).await? {
+                Appended::All(applied) => Ok(applied),
+                Appended::Other => retry(row_by_row).await,
+                Appended::Some => retry(row_by_row).await.map_err(appends::begun),
+            }
+        })
     }
 
     fn apply_in<'a>(

@@ -299,7 +299,10 @@ impl State {
         let row = row.clone();
         match (&closing.closed, &closing.next) {
             (Closed::ContinuedAsNew(_), Some(next)) => self.go_on(&row, next)?,
-            _ => self.changes.taken.push((run.to_owned(), i64::MAX)),
+            _ if row.inbox_seq > row.inbox_drained => {
+                self.changes.taken.push((run.to_owned(), i64::MAX));
+            }
+            _ => {}
         }
         let parent = row.parent_run_id.as_deref();
         if let (Some(parent), Some(record)) = (parent, &closing.to_parent) {

@@ -16,7 +16,7 @@ pub(super) const WHAT: &str = "applying writes";
 /// The most bytes of rows in one statement, if it has more than one. The server refuses a packet
 /// above `max_allowed_packet`, 16 MiB by default, by closing the connection; the largest value of
 /// the default limits takes 4 MiB of this.
-const LARGEST: usize = 4 * 1024 * 1024;
+pub(super) const LARGEST: usize = 4 * 1024 * 1024;
 
 /// A statement up to this fits into the packets of every server that anybody runs.
 const SURELY_FITS: usize = 512 * 1024;
@@ -112,9 +112,9 @@ impl Tables for Transaction<'_> {
     }
 
     async fn read_kin(&mut self, runs: &[String]) -> Result<Vec<KinRow>> {
-        let mut kin = self.read(sql::READ_CHILDREN, runs).await?;
-        kin.extend(self.read(sql::READ_PARENTS, runs).await?);
-        Ok(kin)
+        let runs = json(runs)?;
+        let read = sqlx::query_as(sql::READ_KIN).bind(&runs).bind(&runs);
+        read.fetch_all(&mut *self.0).await.map_err(at(WHAT))
     }
 
     async fn lock_runs(&mut self, runs: &[String]) -> Result<Vec<RunRow>> {

@@ -57,15 +57,13 @@ pub(super) const READ_INSTANCES: &str = "
     JOIN workflow_instances i FORCE INDEX (PRIMARY)
         ON i.namespace = w.namespace AND i.workflow_id = w.workflow_id";
 
-pub(super) const READ_CHILDREN: &str = concat!(
+pub(super) const READ_KIN: &str = concat!(
     "SELECT STRAIGHT_JOIN r.parent_run_id AS run_id, r.run_id AS kin_id FROM ",
     ids!(),
     " JOIN workflow_runs r FORCE INDEX (workflow_runs_children) ON r.parent_run_id = w.id
-      WHERE r.closed_at IS NULL"
-);
-
-pub(super) const READ_PARENTS: &str = concat!(
-    "SELECT STRAIGHT_JOIN r.run_id, r.parent_run_id AS kin_id FROM ",
+      WHERE r.closed_at IS NULL
+     UNION ALL
+     SELECT STRAIGHT_JOIN r.run_id, r.parent_run_id FROM ",
     ids!(),
     " JOIN workflow_runs r FORCE INDEX (PRIMARY) ON r.run_id = w.id
       WHERE r.parent_run_id IS NOT NULL"

@@ -10,7 +10,7 @@ use super::super::rows::{CommandRow, InstanceRow, KinRow, RevisionRow, RunRow, T
 use super::error::{at, at_commit};
 use super::{schedule, sql};
 
-const WHAT: &str = "applying writes";
+pub(super) const WHAT: &str = "applying writes";
 
 /// A transaction that has the write lock: nobody else changes anything until it ends.
 pub(super) struct Transaction<'c>(sqlx::Transaction<'c, Sqlite>);
@@ -55,6 +55,8 @@ impl<'c> Transaction<'c> {
 }
 
 impl Tables for Transaction<'_> {
+    const IS_ALONE: bool = true;
+
     async fn lock_schedules(&mut self, schedules: &[(String, String)]) -> Result<Vec<RevisionRow>> {
         schedule::lock(self, schedules).await
     }
