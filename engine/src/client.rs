@@ -1,6 +1,7 @@
 //! The client: starts workflows, talks to them, and waits for them.
 
 mod batch;
+mod builds;
 mod command;
 mod handle;
 mod import;

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use coord_core::{Effective, Env, Result};
 
+use crate::compatibility::Compatibility;
 use crate::engine::{Engine, EngineBuilder};
 use crate::limits::Limits;
 use crate::model::{Namespace, NodeName, Queue};
@@ -60,6 +61,8 @@ pub struct EngineConfig {
     pub node: Option<NodeName>,
     /// How much a run may have open, and how large values may be.
     pub limits: Limits,
+    /// Which builds go on with which runs.
+    pub compatibility: Compatibility,
     /// How soon the others notice that this process is gone.
     pub recovery: Recovery,
     /// Whether this process may be the one that looks after the others.
@@ -102,6 +105,7 @@ impl EngineConfig {
             queue: read::id(env, &v::QUEUE, Queue::new)?.unwrap_or_default(),
             node: read::id(env, &v::APP_NAME, NodeName::new)?,
             limits: Limits::from_env(env)?,
+            compatibility: Compatibility::from_env(env)?,
             recovery,
             recovers: read::recovers(env)?,
             retention: read::retention(env)?,
@@ -140,6 +144,7 @@ impl EngineConfig {
         let store = self.place.open()?;
         let builder = EngineBuilder::on(Arc::clone(&store))
             .limits(self.limits)
+            .compatibility(self.compatibility.clone())
             .recovery(self.recovery)
             .retention(self.retention)
             .lease(self.lease)

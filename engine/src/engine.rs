@@ -4,14 +4,16 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use coord_core::{Backoff, Error, ErrorKind, Result};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::aside::Aside;
+use crate::builds::Promoted;
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::committer::{Committer, Patience, locked, unanswered};
+use crate::compatibility::Compatibility;
 use crate::fleet::Fleet;
 use crate::health::{self, Report};
 use crate::limits::Limits;
@@ -20,13 +22,11 @@ use crate::node::Node;
 use crate::recovery::Recovery;
 use crate::retention::{self, RETENTION, Right};
 use crate::roles;
+use crate::roster;
 use crate::schedule;
 use crate::signals::SIGNALS;
 use crate::stall::StallWatch;
-use crate::store::{
-    CallerTransaction, Census, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace,
-    Outcome, Ready, Role, Start, Store, Term, Write,
-};
+use crate::store::{CallerTransaction, Census, Outcome, Ready, Role, Start, Store, Term, Write};
 use crate::upkeep;
 use crate::values::{Codec, Values};
 use crate::wake::{self, Backend, Channel, Health, Wake};
@@ -43,7 +43,7 @@ const FRESH: Duration = Duration::from_secs(1);
 /// The engine of this process. Clones are the same engine.
 #[derive(Clone)]
 pub struct Engine {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
 }
 
 /// What client and workers share.
@@ -67,6 +67,10 @@ pub(crate) struct Core {
     stall: StallWatch,
     /// The last look at what stands where, and when that was.
     last_census: tokio::sync::Mutex<Option<(Instant, Result<Census>)>>,
+    pub(crate) compatibility: Compatibility,
+    pub(crate) promoted: Promoted,
+    /// A worker has begun or ended.
+    pub(crate) roster: Arc<Notify>,
     /// The workers of this process, for questions.
     workers: Mutex<Vec<Weak<Shop>>>,
 }
@@ -147,6 +151,9 @@ impl Engine {
             workers_begin_with: builder.workers,
             retention: builder.retention,
             last_census: tokio::sync::Mutex::default(),
+            compatibility: builder.compatibility,
+            promoted: Promoted::default(),
+            roster: Arc::default(),
             workers: Mutex::default(),
         });
         core.watch(has_succeeded);
@@ -173,44 +180,6 @@ impl Engine {
     /// Safe: runs are removed in portions, each whole or not at all.
     pub async fn retire_closed_runs(&self) -> Result<u64> {
         retention::pass(&self.core, Right::Hand).await
-    }
-
-    /// Registers `namespace`, for people to find; one that is not registered serves as well. Its
-    /// closed runs are kept for `retention`: see [`Client::keep_closed_runs`]. Whether it was not
-    /// registered before; one that was is left as it is.
-    ///
-    /// # Errors
-    /// `Unavailable` or `Timeout` when the database does not answer.
-    ///
-    /// # Cancel safety
-    /// Dropped, it may be registered.
-    pub async fn create_namespace(&self, namespace: &NewNamespace) -> Result<bool> {
-        self.core.store.create_namespace(namespace).await
-    }
-
-    /// What `namespace` was registered with; `None` if it was not.
-    ///
-    /// # Errors
-    /// `Unavailable` or `Timeout` when the database does not answer.
-    ///
-    /// # Cancel safety
-    /// Safe.
-    pub async fn describe_namespace(
-        &self,
-        namespace: &Namespace,
-    ) -> Result<Option<NamespaceRecord>> {
-        self.core.store.describe_namespace(namespace).await
-    }
-
-    /// The namespaces that are registered, by their names, a page at a time.
-    ///
-    /// # Errors
-    /// `Unavailable` or `Timeout` when the database does not answer.
-    ///
-    /// # Cancel safety
-    /// Safe.
-    pub async fn list_namespaces(&self, listing: &NamespaceListing) -> Result<NamespacePage> {
-        self.core.store.list_namespaces(listing).await
     }
 
     /// What stands where, with the age of the oldest of each: one look at the database, of at most
@@ -282,6 +251,7 @@ pub struct EngineBuilder {
     retention: Duration,
     workers: Defaults,
     node: Node,
+    compatibility: Compatibility,
 }
 
 impl EngineBuilder {
@@ -296,6 +266,7 @@ impl EngineBuilder {
             retention: RETENTION,
             workers: Defaults::default(),
             node: Node::default(),
+            compatibility: Compatibility::default(),
         }
     }
 
@@ -386,6 +357,14 @@ impl EngineBuilder {
     /// of its worker's tasks, see [`lease`](WorkerBuilder::lease).
     pub const fn local_lease(mut self, bound: Duration) -> Self {
         self.node.local_lease = Some(bound);
+        self
+    }
+
+    /// What runs that it starts are marked with, and which marks its workers support. Default:
+    /// [`Compatibility::default`], no marks, which does not read the environment:
+    /// [`Compatibility::from_env`] does.
+    pub fn compatibility(mut self, compatibility: Compatibility) -> Self {
+        self.compatibility = compatibility;
         self
     }
 
@@ -489,6 +468,8 @@ impl Core {
         watching.spawn(schedule::run(core()));
         watching.spawn(retention::hold(core()));
         watching.spawn(roles::watch(core()));
+        let changed = Arc::clone(&self.roster);
+        watching.spawn(roster::keep(core(), changed, self.watch_owner()));
         if self.node.recovers {
             watching.spawn(upkeep::run(core(), has_succeeded));
         }
@@ -531,6 +512,7 @@ impl Core {
         workers.push(Arc::downgrade(worker));
         drop(workers);
         self.show_draining();
+        self.roster.notify_one();
     }
 
     /// The workers of this process.

@@ -80,6 +80,7 @@
 //! | [`flow`]: [`Context`](flow::Context), [`Workflow`](flow::Workflow), [`Activity`](flow::Activity), [`Signal`](flow::Signal), [`Query`](flow::Query) | writing workflows |
 //! | [`EngineBuilder`], [`wake`] | how processes hear of each other's work |
 //! | [`EngineConfig`] | an engine as the environment says |
+//! | [`Compatibility`] | which builds of a service go on with which runs |
 //! | [`Recovery`] | how soon it is noticed that one of them is gone |
 //! | [`health`]: [`Report`](health::Report), [`Explanation`](health::Explanation) | what is wrong, and why a run does not move |
 //! | [`model`], [`transition`] | the data, and its rules: pure |
@@ -100,9 +101,11 @@
 //! Those of different runs share commits: see the committer's measurements in its source.
 
 mod aside;
+mod builds;
 pub mod client;
 mod clock;
 mod committer;
+pub mod compatibility;
 mod config;
 mod engine;
 mod fleet;
@@ -112,10 +115,12 @@ pub mod limits;
 #[cfg(any(test, feature = "testing"))]
 pub mod memory;
 pub mod model;
+mod namespaces;
 mod node;
 mod recovery;
 mod retention;
 mod roles;
+mod roster;
 mod schedule;
 mod signals;
 mod stall;
@@ -128,6 +133,8 @@ mod values;
 pub mod wake;
 pub mod worker;
 
+pub use builds::{Blocked, BuildRecord, BuildStatus};
+pub use compatibility::Compatibility;
 pub use config::{EngineConfig, LogLevel, VARIABLES};
 pub use engine::{Engine, EngineBuilder};
 pub use limits::Limits;

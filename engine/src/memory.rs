@@ -3,6 +3,7 @@
 //! Its clock is that of the runtime, so that a test with paused time lives through hours at once.
 
 mod apply;
+mod builds;
 mod census;
 mod claim;
 mod look;
@@ -17,13 +18,14 @@ use std::time::Duration;
 use coord_core::Result;
 use tokio::time::Instant;
 
-use crate::model::{Namespace, OwnerId, Run, Timestamp};
+use crate::model::{BuildId, Namespace, OwnerId, Run, Timestamp};
 use crate::store::{
-    Applied, Census, Claim, Claimed, Description, DuePage, DueSchedules, Filter, Heartbeat, Hints,
-    Lacking, Listing, Load, Loaded, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace,
-    Overdue, Page, Registered, Registration, Renewal, Renewed, Reply, Retire, Role, Roles,
-    ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep, Swept, Target,
-    Tenant, Term, Unattended, Write,
+    Applied, Backlogs, BuildChange, Builds, Census, Claim, Claimed, Description, DuePage,
+    DueSchedules, Enlistment, Filter, Heartbeat, Hints, Lacking, Listing, Load, Loaded,
+    NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page, Registered,
+    Registration, Renewal, Renewed, Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey,
+    ScheduleListing, SchedulePage, Store, Sweep, Swept, Target, Tenant, Term, Unattended,
+    WorkerFilter, WorkerRecord, Write,
 };
 use tables::Tables;
 
@@ -223,6 +225,40 @@ impl Store for Memory {
             tables.resign(term, self.scope.as_ref());
             Ok(())
         })
+    }
+
+    fn enlist<'a>(&'a self, worker: &'a Enlistment) -> Reply<'a, ()> {
+        self.reply(|tables| {
+            tables.enlist(worker);
+            Ok(())
+        })
+    }
+
+    fn dismiss<'a>(&'a self, worker: &'a str) -> Reply<'a, ()> {
+        self.reply(|tables| {
+            tables.workers.remove(worker);
+            Ok(())
+        })
+    }
+
+    fn workers<'a>(&'a self, filter: &'a WorkerFilter) -> Reply<'a, Vec<WorkerRecord>> {
+        self.reply(|tables| Ok(tables.workers(filter)))
+    }
+
+    fn backlogs(&self) -> Reply<'_, Backlogs> {
+        self.reply(|tables| Ok(tables.backlogs(self.scope.as_ref())))
+    }
+
+    fn change_build<'a>(&'a self, change: &'a BuildChange) -> Reply<'a, bool> {
+        self.reply(|tables| Ok(tables.change_build(change)))
+    }
+
+    fn promoted<'a>(&'a self, namespace: &'a Namespace) -> Reply<'a, Option<BuildId>> {
+        self.reply(|tables| Ok(tables.promoted(namespace)))
+    }
+
+    fn builds<'a>(&'a self, namespace: &'a Namespace) -> Reply<'a, Builds> {
+        self.reply(|tables| Ok(tables.builds(namespace)))
     }
 
     fn hint<'a>(&'a self, message: &'a str) -> Reply<'a, ()> {

@@ -16,8 +16,8 @@ use tokio::time::Instant;
 
 use crate::engine::Core;
 use crate::model::{
-    Attributes, Buffered, Closed, Due, Event, EventKind, Failure, Marks, Message, Occurrence,
-    OwnerId, ScheduleRecord, Timestamp, events,
+    Attributes, Buffered, BuildId, Closed, Due, Event, EventKind, Failure, Marks, Message,
+    Occurrence, OwnerId, ScheduleRecord, Timestamp, events,
 };
 use crate::roles::{Seat, Seated};
 use crate::signals::Signal;
@@ -203,7 +203,7 @@ async fn fire(core: &Core, record: ScheduleRecord, now: Timestamp) -> Result<boo
         return Ok(false);
     }
     let is_partial = plan.is_partial;
-    match core.commit(write(core, &plan, now)?).await {
+    match core.commit(write(core, &plan, now).await?).await {
         Ok(Outcome::Scheduled { .. }) => {
             emit(&plan);
             Ok(is_partial)
@@ -247,12 +247,17 @@ pub(crate) fn emit(plan: &Plan) {
     }
 }
 
-/// `plan` as one write.
+/// `plan` as one write; what it starts is marked as this process marks runs.
 ///
 /// # Errors
-/// None that a plan can cause.
-pub(crate) fn write(core: &Core, plan: &Plan, now: Timestamp) -> Result<Write> {
+/// None that a plan can cause; `Unavailable` or `Timeout` when the database does not say which build
+/// is promoted.
+pub(crate) async fn write(core: &Core, plan: &Plan, now: Timestamp) -> Result<Write> {
     let record = &plan.record;
+    let mark = match plan.fires.as_slice() {
+        [] => None,
+        _ => core.mark(&record.namespace).await?,
+    };
     let target = |at: &Timestamp| {
         let workflow = record.workflow(*at)?;
         Ok::<_, Error>(Target::Current(record.namespace.clone(), workflow))
@@ -288,7 +293,7 @@ pub(crate) fn write(core: &Core, plan: &Plan, now: Timestamp) -> Result<Write> {
         Ok(Fire {
             at: fire.at,
             cause: fire.cause,
-            start: start(core, record, fire.at, now)?,
+            start: start(core, record, fire.at, (now, mark.as_ref()))?,
         })
     };
     Ok(Write::Schedule(Box::new(ScheduleWrite {
@@ -304,7 +309,12 @@ pub(crate) fn write(core: &Core, plan: &Plan, now: Timestamp) -> Result<Write> {
 }
 
 /// The workflow that an occurrence starts.
-fn start(core: &Core, record: &ScheduleRecord, at: Timestamp, now: Timestamp) -> Result<Start> {
+fn start(
+    core: &Core,
+    record: &ScheduleRecord,
+    at: Timestamp,
+    (now, mark): (Timestamp, Option<&BuildId>),
+) -> Result<Start> {
     let action = &record.schedule.action;
     let workflow = record.workflow(at)?;
     let mut memo = action.memo.clone();
@@ -319,7 +329,7 @@ fn start(core: &Core, record: &ScheduleRecord, at: Timestamp, now: Timestamp) ->
         number: 1,
         queue: action.queue.clone(),
         priority: action.priority,
-        build: None,
+        build: mark.cloned(),
         seed: rand::random(),
         parent: None,
         continued_from: None,
@@ -348,7 +358,7 @@ fn start(core: &Core, record: &ScheduleRecord, at: Timestamp, now: Timestamp) ->
         name: action.name.clone(),
         queue: action.queue.clone(),
         priority: action.priority,
-        build: None,
+        build: mark.cloned(),
         parent: None,
         records: vec![event.record()?],
         due: Due::Now,

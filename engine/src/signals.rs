@@ -171,6 +171,12 @@ pub(crate) enum Signal {
     NodesAlone {
         drivers: Detail,
     },
+    CompatibilityBlocked {
+        runs: u64,
+    },
+    CompatibilityBlockedAge {
+        age_s: u64,
+    },
 }
 
 coord_core::declare! { "engine.";
@@ -249,4 +255,10 @@ coord_core::declare! { "engine.";
     NodesAlone { drivers } => "engine.config.nodes_alone",
         "Several nodes are to work together, and nothing that was set carries hints between them.",
         Counter, Warn, Unmonitored("hints save a second at most; seen in the log at start by whoever set it so");
+    CompatibilityBlocked { runs } => "engine.compatibility.blocked",
+        "How many runs have something to do and wait for a worker that supports their build.",
+        Gauge, Warn, Unmonitored("some wait during every deploy; for how long is engine.compatibility.blocked_age");
+    CompatibilityBlockedAge { age_s } => "engine.compatibility.blocked_age",
+        "How long the first of them has waited for such a worker, in seconds; zero when none does.",
+        Gauge, Warn, Page(Above(300, FIVE_MINUTES), Runbook("engine-compatibility-blocked"));
 }

@@ -40,6 +40,10 @@
 //! | Hints are read in the order of their numbers, and old ones go. | `hints_are_read_in_their_order_by_all`, `old_hints_go` |
 //! | A store that keeps to a namespace takes back, ends, fires, removes and buries nothing of another. | `a_node_touches_nothing_of_another_namespace` |
 //! | A namespace is registered once, and keeps what it was registered with. | `a_namespace_is_registered_once` |
+//! | A claim takes no task of a build that it does not name, and leaves it as it is. | `a_claim_leaves_what_its_builds_cannot_go_on_with` |
+//! | A mark goes with a run to its tasks. | `a_mark_goes_with_a_run_to_its_tasks` |
+//! | A worker is seen as long as its process lives. | `a_worker_is_seen_as_long_as_its_process_lives` |
+//! | One build is promoted, and it is not to end. | `one_build_is_promoted_and_not_to_end` |
 //! | Concurrent calls end in no deadlock that the caller sees. | `many_writers_and_claimers_see_no_deadlock` |
 //! | Any number of processes may migrate at once, on an empty or a current database. | `many_processes_migrate_at_once` |
 //!
@@ -67,6 +71,7 @@ mod answers;
 mod batch;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod begin;
+mod builds;
 mod caller;
 mod census;
 mod claim;
@@ -91,6 +96,7 @@ mod sqlite;
 #[path = "../tests/conformance/server.rs"]
 mod test_server;
 pub(crate) mod url;
+mod workers;
 mod write;
 
 use std::pin::Pin;
@@ -98,9 +104,12 @@ use std::sync::Arc;
 
 use coord_core::Result;
 
-use crate::model::{Namespace, OwnerId, Run, Timestamp};
+use crate::model::{BuildId, Namespace, OwnerId, Run, Timestamp};
 use crate::wake::Backend;
 
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use builds::Decided;
+pub use builds::{BuildChange, BuildStep, Builds, Ending, OpenRuns};
 pub use caller::CallerTransaction;
 pub use census::{
     Census, MOST_COUNTED, NodeCensus, QueueCensus, RoleCensus, ScheduleCensus, Tally,
@@ -127,6 +136,7 @@ pub use schedule::{
 };
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
+pub use workers::{Backlog, Backlogs, Enlistment, WorkerFilter, WorkerRecord};
 pub(crate) use write::LOST_EPOCHS;
 pub use write::{
     Append, Applied, BlockedReason, Closing, CommandKind, Deliver, Fence, Held, Holder, Lease,
@@ -268,6 +278,28 @@ pub trait Store: Send + Sync + 'static {
 
     /// Gives a role up, if its term still holds.
     fn resign<'a>(&'a self, term: &'a Term) -> Reply<'a, ()>;
+
+    /// Lets others see a worker, as long as its process lives; anew when they see it already.
+    /// Workers whose process is gone are forgotten.
+    fn enlist<'a>(&'a self, worker: &'a Enlistment) -> Reply<'a, ()>;
+
+    /// A worker has ended.
+    fn dismiss<'a>(&'a self, worker: &'a str) -> Reply<'a, ()>;
+
+    /// The workers whose process counts as alive.
+    fn workers<'a>(&'a self, filter: &'a WorkerFilter) -> Reply<'a, Vec<WorkerRecord>>;
+
+    /// What of marked runs is to be claimed, at a cost that grows with the number of ready tasks.
+    fn backlogs(&self) -> Reply<'_, Backlogs>;
+
+    /// Takes a step with a build; `false` when it cannot be taken: see [`BuildStep`].
+    fn change_build<'a>(&'a self, change: &'a BuildChange) -> Reply<'a, bool>;
+
+    /// What new runs of a namespace are marked with, where it was said.
+    fn promoted<'a>(&'a self, namespace: &'a Namespace) -> Reply<'a, Option<BuildId>>;
+
+    /// The builds of a namespace.
+    fn builds<'a>(&'a self, namespace: &'a Namespace) -> Reply<'a, Builds>;
 
     /// Leaves a hint for all processes. The last few thousand are kept.
     fn hint<'a>(&'a self, message: &'a str) -> Reply<'a, ()>;

@@ -22,7 +22,8 @@ use tokio::task::JoinSet;
 use crate::committer::locked;
 use crate::engine::Core;
 use crate::flow::{Activity, Context, Workflow};
-use crate::model::{Failure, Namespace, Queue};
+use crate::model::{BuildId, Failure, Namespace, Queue};
+use crate::store::Enlistment;
 use cache::Cache;
 use leases::Leases;
 use registry::Registry;
@@ -143,7 +144,9 @@ impl WorkerBuilder {
     /// # Panics
     /// Outside of a Tokio runtime.
     pub fn start(self) -> Worker {
+        let id = format!("{}:{}", std::process::id(), self.core.ids.owner());
         let shop = Arc::new(Shop {
+            id,
             core: self.core,
             namespace: self.namespace,
             queue: self.queue,
@@ -190,6 +193,7 @@ impl Worker {
     pub async fn shutdown(mut self, grace: Duration) -> bool {
         self.shop.closing.send_replace(true);
         self.shop.core.show_draining();
+        self.shop.core.roster.notify_one();
         let all_idle = async {
             let (turns, activities) = self.slots;
             _ = self.shop.turns.acquire_many(turns).await;
@@ -212,6 +216,8 @@ impl Drop for Worker {
 
 /// What all tasks of a worker share.
 pub(crate) struct Shop {
+    /// What others see it as.
+    id: String,
     core: Arc<Core>,
     namespace: Namespace,
     queue: Queue,
@@ -250,4 +256,29 @@ impl Shop {
     pub(crate) fn is_closing(&self) -> bool {
         *self.closing.borrow()
     }
+
+    /// What others see of it.
+    pub(crate) fn enlistment(&self) -> Enlistment {
+        let compatibility = self.core.compatibility();
+        Enlistment {
+            worker: self.id.clone(),
+            owner: self.core.owner(),
+            namespace: self.namespace.clone(),
+            queue: self.queue.clone(),
+            current: compatibility.current().cloned(),
+            supported: compatibility.supported().clone(),
+            host: host(),
+        }
+    }
+
+    /// Whether it could go on with a run that is marked with `build`.
+    pub(crate) fn supports(&self, build: Option<&BuildId>) -> bool {
+        self.core.compatibility().supported().holds(build)
+    }
+}
+
+/// What this machine is called, where the system says so in a file.
+fn host() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }

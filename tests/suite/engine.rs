@@ -1,5 +1,6 @@
 //! Durable workflows, on files that several processes share.
 
+mod builds;
 mod config;
 mod nodes;
 mod recovery;

@@ -1,6 +1,6 @@
 //! Many starts in one transaction.
 
-use coord_core::{Error, Result};
+use coord_core::{Error, ErrorKind, Result};
 
 use super::{Client, StartCall, Started};
 use crate::store::{Start, Write};
@@ -29,12 +29,17 @@ impl Client {
     ) -> Result<Vec<Result<Started<O>>>> {
         let calls: Vec<_> = calls.into_iter().collect();
         let now = self.core.now().await?;
+        let own = self.core.mark(&self.namespace).await?;
         let mut writes = Vec::new();
         let mut bytes = 0;
         let mut refused = Vec::new();
         for call in &calls {
-            let start = call.start(now);
-            refused.push(start.as_ref().err().map(Error::to_string));
+            let start = call.start(now, own.clone());
+            let start = match start {
+                Ok(start) => self.core.admit(&start).await.map(|()| start),
+                refused => refused,
+            };
+            refused.push(start.as_ref().err().map(Refused::of));
             if let Ok(start) = start {
                 bytes += size(&start);
                 writes.push(Write::Start(Box::new(start)));
@@ -57,10 +62,23 @@ impl Client {
             call.started(outcome.ok_or_else(crate::committer::unanswered)?)
         };
         let answers = calls.into_iter().zip(refused).map(|(call, why)| match why {
-            Some(why) => Err(Error::invalid(why)),
+            Some(why) => Err(why.error()),
             None => answer(call),
         });
         Ok(answers.collect())
+    }
+}
+
+/// Why one is not started: its words as an error of its own, since the error was of a borrowed call.
+struct Refused(ErrorKind, String);
+
+impl Refused {
+    fn of(error: &Error) -> Self {
+        Self(error.kind(), error.to_string())
+    }
+
+    fn error(self) -> Error {
+        Error::new(self.0, self.1)
     }
 }
 

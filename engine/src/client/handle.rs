@@ -212,7 +212,7 @@ impl<O> Handle<O> {
     /// # Errors
     /// `Invalid` when there is no such workflow, when its code does not answer the question, or
     /// when it asks something of its context in answering it. `Unavailable`, at once, when no worker
-    /// of this process knows the workflow, or when the database does not answer. `Timeout` when the
+    /// of this process knows the workflow and supports its build, or when the database does not answer. `Timeout` when the
     /// code takes more than ten seconds to answer, as one that blocks does. `Corrupt` when it does
     /// not follow its history.
     ///
@@ -232,9 +232,12 @@ impl<O> Handle<O> {
             Asked::Refused(failure) => return Err(Error::invalid(failure.to_string())),
             Asked::NotKnown => return Err(unanswered()),
             Asked::NobodyHere => {
+                let build = run.build.as_ref().map(|build| format!(" of build {build}"));
                 let (name, namespace) = (&run.name, &run.namespace);
-                let message =
-                    format!("no worker of this process knows {name} of namespace {namespace}");
+                let message = format!(
+                    "no worker of this process knows {name}{} of namespace {namespace}",
+                    build.unwrap_or_default()
+                );
                 return Err(Error::unavailable(message));
             }
         };
@@ -323,7 +326,9 @@ pub(super) enum Asked {
 /// Asks the code of `run`, in this process.
 pub(super) async fn ask(core: &Core, run: &Run, query: &TypeName, input: Payload) -> Result<Asked> {
     let workers = core.workers();
-    let knows = |worker: &Arc<Shop>| worker.knows(&run.namespace, &run.name);
+    let build = run.build.as_ref();
+    let knows =
+        |worker: &Arc<Shop>| worker.knows(&run.namespace, &run.name) && worker.supports(build);
     let Some(worker) = workers.into_iter().find(knows) else {
         return Ok(Asked::NobodyHere);
     };

@@ -272,7 +272,7 @@ impl ScheduleHandle {
         for attempt in 0..TRIES {
             let described = self.describe().await?.ok_or_else(missing)?;
             let plan = decide(described.record, described.now)?;
-            match core.commit(write(core, &plan, described.now)?).await {
+            match core.commit(write(core, &plan, described.now).await?).await {
                 Ok(Outcome::Scheduled { .. }) => {
                     emit(&plan);
                     return Ok(plan);

@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 
 use super::{Client, Handle, Uncommitted};
 use crate::model::{
-    Attributes, Due, Event, EventKind, Failure, Marks, Payload, Priority, Queue, RequestId,
-    Timestamp, TypeName, WorkflowId, events,
+    Attributes, BuildId, Due, Event, EventKind, Failure, Marks, Payload, Priority, Queue,
+    RequestId, Timestamp, TypeName, WorkflowId, events,
 };
 use crate::store::{CallerTransaction, OnDuplicate, Outcome, Start, Write};
 use crate::values::encoded;
@@ -33,7 +33,16 @@ pub struct StartCall<O> {
     memo: Map<String, Value>,
     attributes: Attributes,
     request: Option<RequestId>,
+    mark: Mark,
     output: PhantomData<fn() -> O>,
+}
+
+/// What a run is marked with.
+enum Mark {
+    /// What its process marks with.
+    Own,
+    /// This, or nothing.
+    Said(Option<BuildId>),
 }
 
 /// A workflow that is there.
@@ -65,6 +74,7 @@ impl<O> StartCall<O> {
             memo: Map::new(),
             attributes: Attributes::new(),
             request: None,
+            mark: Mark::Own,
             output: PhantomData,
         }
     }
@@ -111,6 +121,20 @@ impl<O> StartCall<O> {
         self
     }
 
+    /// Pins it to `build`: only workers that support that go on with it, and with its children.
+    /// Default: the promoted build of the namespace, or else the current one of this process.
+    pub fn build(mut self, build: BuildId) -> Self {
+        self.mark = Mark::Said(Some(build));
+        self
+    }
+
+    /// Lets any worker go on with it, of whatever build: it follows each deploy at once, so its code
+    /// must stay able to follow its history.
+    pub fn any_build(mut self) -> Self {
+        self.mark = Mark::Said(None);
+        self
+    }
+
     /// Starts it once for `request`, however often it is asked for under this id: asked for again,
     /// it is answered as the first time. Default: once for this call.
     pub fn request(mut self, request: RequestId) -> Self {
@@ -137,14 +161,17 @@ impl<O> StartCall<O> {
     ) -> Result<Uncommitted<Started<O>>> {
         let transaction = transaction.into();
         let core = Arc::clone(&self.client.core);
-        let write = Write::Start(Box::new(self.start(core.now().await?)?));
+        let start = self.start(core.now().await?, core.mark(&self.client.namespace).await?)?;
+        core.admit(&start).await?;
+        let write = Write::Start(Box::new(start));
         let (outcome, told) = core.commit_in(transaction, write).await?;
         Ok(Uncommitted::new(self.started(outcome)?, core, told))
     }
 
     async fn send(self) -> Result<Started<O>> {
         let core = Arc::clone(&self.client.core);
-        let mut start = self.start(core.now().await?)?;
+        let mut start = self.start(core.now().await?, core.mark(&self.client.namespace).await?)?;
+        core.admit(&start).await?;
         let Some(eager) = core.lease_start(&mut start) else {
             let outcome = core.commit_known(Write::Start(Box::new(start))).await?;
             return self.started(outcome);
@@ -158,8 +185,12 @@ impl<O> StartCall<O> {
         Ok(started)
     }
 
-    /// The run that is asked for.
-    pub(super) fn start(&self, now: Timestamp) -> Result<Start> {
+    /// The run that is asked for, marked with `own` unless it was said otherwise.
+    pub(super) fn start(&self, now: Timestamp, own: Option<BuildId>) -> Result<Start> {
+        let build = match &self.mark {
+            Mark::Own => own,
+            Mark::Said(build) => build.clone(),
+        };
         let input = encoded(&self.input)?;
         let values = &self.client.core.values;
         let unfit = |failure: Failure| Error::invalid(format!("starting {}: {failure}", self.id));
@@ -172,7 +203,7 @@ impl<O> StartCall<O> {
             number: 1,
             queue: queue.clone(),
             priority: self.priority,
-            build: None,
+            build: build.clone(),
             seed: rand::random(),
             parent: None,
             continued_from: None,
@@ -198,7 +229,7 @@ impl<O> StartCall<O> {
             name: self.name.clone(),
             queue,
             priority: self.priority,
-            build: None,
+            build,
             parent: None,
             records: vec![event.record()?],
             due: if self.delay.is_zero() {
@@ -237,8 +268,11 @@ impl<O: 'static> IntoFuture for StartCall<O> {
     ///
     /// # Errors
     /// `Invalid` when the id is in use and [`or_existing`](Self::or_existing) was not said, or when
-    /// the input, the memo or the search attributes are too large, or the input has no JSON form. `Unavailable` or `Timeout` when the database does
-    /// not answer; to start it again then is safe with `or_existing`, or with the same
+    /// the input, the memo or the search attributes are too large, or the input has no JSON form.
+    /// `Unavailable` or `Timeout` when the database does not answer, `Unavailable` also when no live
+    /// worker of its queue supports its build and that is to be
+    /// [refused](crate::compatibility::FleetValidation::Fail); to start it again then is safe with
+    /// `or_existing`, or with the same
     /// [`request`](Self::request).
     ///
     /// # Cancel safety

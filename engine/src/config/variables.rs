@@ -2,7 +2,7 @@
 
 use coord_core::Variable;
 
-use crate::limits;
+use crate::{compatibility, limits};
 
 /// The prefixes under which a name that nobody reads is a misspelt one.
 pub(super) const PREFIXES: [&str; 3] = ["DW_V2_", "WORKFLOW_V2_", "COORD_ENGINE_"];
@@ -11,9 +11,12 @@ pub(super) const PREFIXES: [&str; 3] = ["DW_V2_", "WORKFLOW_V2_", "COORD_ENGINE_
 /// beside those of coord-redis. Each `DW_V2_` name is also read by the older `WORKFLOW_V2_` one.
 pub const VARIABLES: &[Variable] = &all();
 
-const fn all() -> [Variable; OWN.len() + limits::VARIABLES.len() + INERT.len()] {
-    let mut all = [DATABASE_URL; OWN.len() + limits::VARIABLES.len() + INERT.len()];
-    let parts: [&[Variable]; 3] = [OWN, &limits::VARIABLES, INERT];
+const COUNT: usize =
+    OWN.len() + compatibility::VARIABLES.len() + limits::VARIABLES.len() + INERT.len();
+
+const fn all() -> [Variable; COUNT] {
+    let mut all = [DATABASE_URL; COUNT];
+    let parts: [&[Variable]; 4] = [OWN, &compatibility::VARIABLES, &limits::VARIABLES, INERT];
     let (mut part, mut at) = (0, 0);
     while part < parts.len() {
         let mut index = 0;
@@ -222,18 +225,12 @@ const INERT: &[Variable] = &[
         .inert("exported histories carry no signature"),
     named!("GUARDRAILS_BOOT", "warn", "What comes of a look for workflow code that decides by chance.")
         .inert("code is compiled, and what goes another way than its history is stopped at that point"),
-    named!("CURRENT_COMPATIBILITY", "", "The marker of this build, which runs keep that it starts.")
-        .inert("workers of this version carry no markers"),
-    named!("SUPPORTED_COMPATIBILITIES", "", "The markers whose runs this build continues.")
-        .inert("workers of this version carry no markers"),
     named!("COMPATIBILITY_NAMESPACE", "", "Within what markers are compared.")
-        .inert("workers of this version carry no markers"),
+        .inert("builds are promoted and drained by namespace, and workers are seen by namespace and queue"),
     named!("COMPATIBILITY_HEARTBEAT_TTL", "30", "How long a worker counts as there.")
         .inert("`COORD_ENGINE_TTL` says how long a process counts as alive"),
     named!("COMPATIBILITY_DISABLE_HEARTBEAT_TABLE", "false", "Whether workers leave no trace of themselves.")
         .inert("recovery relies on it"),
     named!("PIN_TO_RECORDED_FINGERPRINT", "true", "Whether a run stays with the definition that started it.")
         .inert("code that differs from a run's history is found when it is replayed"),
-    named!("FLEET_VALIDATION_MODE", "warn", "What comes of a marker that no worker supports.")
-        .inert("workers of this version carry no markers"),
 ];

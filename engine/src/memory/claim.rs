@@ -223,6 +223,8 @@ impl Tables {
             is_live: true,
             scope: scope.cloned(),
             beat_at: self.now,
+            pid: who.pid,
+            is_draining: false,
             expires_at,
         };
         self.fleet.insert(who.id.clone(), member);
@@ -267,6 +269,7 @@ impl Tables {
             .filter(|member| member.is_live)?;
         member.is_live = !heartbeat.stopped;
         member.beat_at = self.now;
+        member.is_draining |= heartbeat.draining;
         member.expires_at = self.now.plus(heartbeat.ttl);
         Some(member.expires_at)
     }

@@ -11,7 +11,9 @@ use crate::model::{
     Record, RequestId, Run, RunId, Task, TaskId, TaskKind, TaskStatus, Timeouts, Timestamp,
     TypeName, WorkflowId,
 };
-use crate::store::{CommandKind, NamespaceRecord, NewActivity, Ready, ScheduleKey, Target, Term};
+use crate::store::{
+    CommandKind, Ending, Enlistment, NamespaceRecord, NewActivity, Ready, ScheduleKey, Target, Term,
+};
 
 #[derive(Default)]
 pub(super) struct Tables {
@@ -24,6 +26,10 @@ pub(super) struct Tables {
     pub(super) fleet: BTreeMap<OwnerId, Member>,
     pub(super) roles: HashMap<String, Term>,
     pub(super) namespaces: BTreeMap<Namespace, NamespaceRecord>,
+    /// What is promoted, and what that replaced.
+    pub(super) promoted: HashMap<Namespace, (Option<BuildId>, Option<BuildId>)>,
+    pub(super) endings: BTreeMap<(Namespace, BuildId), (Ending, Timestamp)>,
+    pub(super) workers: BTreeMap<String, (Enlistment, Timestamp)>,
     /// What the writes under way have left to be claimed.
     pub(super) ready: Vec<Ready>,
     pub(super) hints: Vec<String>,
@@ -83,6 +89,8 @@ pub(super) struct Member {
     pub(super) is_live: bool,
     pub(super) scope: Option<Namespace>,
     pub(super) beat_at: Timestamp,
+    pub(super) pid: u32,
+    pub(super) is_draining: bool,
     pub(super) expires_at: Timestamp,
 }
 

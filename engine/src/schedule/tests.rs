@@ -7,12 +7,15 @@ use crate::Engine;
 use crate::client::{Client, ScheduleHandle, Triggered};
 use crate::flow::{Context, Workflow};
 use crate::memory::Memory;
-use crate::model::{Cause, Fired, Namespace, Overlap, OwnerId, Queue, Run, ScheduleId, When};
+use crate::model::{
+    BuildId, Cause, Fired, Namespace, Overlap, OwnerId, Queue, Run, ScheduleId, When,
+};
 use crate::store::{
-    Applied, Claim, Claimed, Description, DuePage, Filter, Heartbeat, Hints, Listing, Load, Loaded,
-    NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Page, Registration, Renewal,
-    Renewed, Reply, Retire, ScheduleDescription, ScheduleListing, SchedulePage, Store, Sweep,
-    Swept, Tenant, Term,
+    Applied, Backlogs, BuildChange, Builds, Claim, Claimed, Description, DuePage, Enlistment,
+    Filter, Heartbeat, Hints, Listing, Load, Loaded, NamespaceListing, NamespacePage,
+    NamespaceRecord, NewNamespace, Page, Registration, Renewal, Renewed, Reply, Retire,
+    ScheduleDescription, ScheduleListing, SchedulePage, Store, Sweep, Swept, Tenant, Term,
+    WorkerFilter, WorkerRecord,
 };
 use crate::worker::Worker;
 
@@ -344,6 +347,13 @@ impl Store for Unsteady {
         bury(term: &'a Term) -> Vec<OwnerId>;
         elect(role: Role, holder: &'a OwnerId, ttl: Duration) -> Option<Term>;
         resign(term: &'a Term) -> ();
+        enlist(worker: &'a Enlistment) -> ();
+        dismiss(worker: &'a str) -> ();
+        workers(filter: &'a WorkerFilter) -> Vec<WorkerRecord>;
+        backlogs() -> Backlogs;
+        change_build(change: &'a BuildChange) -> bool;
+        promoted(namespace: &'a Namespace) -> Option<BuildId>;
+        builds(namespace: &'a Namespace) -> Builds;
         hint(message: &'a str) -> ();
         hints(after: Option<i64>) -> Hints;
     }

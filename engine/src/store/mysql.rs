@@ -7,6 +7,7 @@
 //! attempts, and one that has to sort locks every candidate.)
 
 mod batch;
+mod builds;
 mod census;
 mod claim;
 mod error;
@@ -21,6 +22,7 @@ mod schedule;
 mod server;
 mod session;
 mod sql;
+mod workers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,13 +34,14 @@ use sqlx::{Connection, Executor};
 use super::batch::appends::{self, Appended};
 use super::batch::{self as batches, retry};
 use super::{
-    Applied, CallerTransaction, Census, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
-    Heartbeat, Hints, Lacking, Listing, Load, Loaded, NamespaceListing, NamespacePage,
-    NamespaceRecord, NewNamespace, Overdue, Page, Registered, Registration, Renewal, Renewed,
-    Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage,
-    Server, Store, Sweep, Swept, Target, Tenant, Term, Unattended, Write,
+    Applied, Backlogs, BuildChange, Builds, CallerTransaction, Census, Claim, Claimed, Description,
+    DuePage, DueSchedules, Enlistment, Filter, Heartbeat, Hints, Lacking, Listing, Load, Loaded,
+    NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page, Registered,
+    Registration, Renewal, Renewed, Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey,
+    ScheduleListing, SchedulePage, Server, Store, Sweep, Swept, Target, Tenant, Term, Unattended,
+    WorkerFilter, WorkerRecord, Write,
 };
-use crate::model::{Namespace, OwnerId, Run, Timestamp, micros};
+use crate::model::{BuildId, Namespace, OwnerId, Run, Timestamp, micros};
 use error::at;
 
 /// Connections of a process. Few are enough: writes share transactions, and claims are short.
@@ -269,6 +272,34 @@ impl Store for Mysql {
 
     fn resign<'a>(&'a self, term: &'a Term) -> Reply<'a, ()> {
         Box::pin(retry(|| fleet::resign(self, term)))
+    }
+
+    fn enlist<'a>(&'a self, worker: &'a Enlistment) -> Reply<'a, ()> {
+        Box::pin(retry(|| workers::enlist(&self.pool, worker)))
+    }
+
+    fn dismiss<'a>(&'a self, worker: &'a str) -> Reply<'a, ()> {
+        Box::pin(retry(|| workers::dismiss(&self.pool, worker)))
+    }
+
+    fn workers<'a>(&'a self, filter: &'a WorkerFilter) -> Reply<'a, Vec<WorkerRecord>> {
+        Box::pin(retry(|| workers::list(&self.pool, filter)))
+    }
+
+    fn backlogs(&self) -> Reply<'_, Backlogs> {
+        Box::pin(retry(|| workers::backlogs(self)))
+    }
+
+    fn change_build<'a>(&'a self, change: &'a BuildChange) -> Reply<'a, bool> {
+        Box::pin(retry(|| builds::change(&self.pool, change)))
+    }
+
+    fn promoted<'a>(&'a self, namespace: &'a Namespace) -> Reply<'a, Option<BuildId>> {
+        Box::pin(retry(|| builds::promoted(&self.pool, namespace)))
+    }
+
+    fn builds<'a>(&'a self, namespace: &'a Namespace) -> Reply<'a, Builds> {
+        Box::pin(retry(|| builds::read(&self.pool, namespace)))
     }
 
     fn hint<'a>(&'a self, message: &'a str) -> Reply<'a, ()> {

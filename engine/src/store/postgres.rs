@@ -5,6 +5,7 @@
 //! ends with their transaction; no call needs a session of its own.
 
 mod batch;
+mod builds;
 mod census;
 mod claim;
 mod error;
@@ -21,6 +22,7 @@ mod schedule;
 mod session;
 mod single;
 mod sql;
+mod workers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,13 +34,14 @@ use sqlx::{Connection, FromRow};
 
 use super::batch::{self as batches, retry};
 use super::{
-    Applied, CallerTransaction, Census, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
-    Heartbeat, Hints, Lacking, Listing, Load, Loaded, NamespaceListing, NamespacePage,
-    NamespaceRecord, NewNamespace, Overdue, Page, Registered, Registration, Renewal, Renewed,
-    Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage,
-    Server, Store, Sweep, Swept, Target, Tenant, Term, Unattended, Write,
+    Applied, Backlogs, BuildChange, Builds, CallerTransaction, Census, Claim, Claimed, Description,
+    DuePage, DueSchedules, Enlistment, Filter, Heartbeat, Hints, Lacking, Listing, Load, Loaded,
+    NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page, Registered,
+    Registration, Renewal, Renewed, Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey,
+    ScheduleListing, SchedulePage, Server, Store, Sweep, Swept, Target, Tenant, Term, Unattended,
+    WorkerFilter, WorkerRecord, Write,
 };
-use crate::model::{Namespace, OwnerId, Run, Timestamp, micros};
+use crate::model::{BuildId, Namespace, OwnerId, Run, Timestamp, micros};
 use crate::wake::Backend;
 use error::at;
 use kept::Kept;
@@ -322,6 +325,34 @@ impl Store for Postgres {
 
     fn resign<'a>(&'a self, term: &'a Term) -> Reply<'a, ()> {
         Box::pin(retry(|| fleet::resign(self, term)))
+    }
+
+    fn enlist<'a>(&'a self, worker: &'a Enlistment) -> Reply<'a, ()> {
+        Box::pin(retry(|| workers::enlist(self, worker)))
+    }
+
+    fn dismiss<'a>(&'a self, worker: &'a str) -> Reply<'a, ()> {
+        Box::pin(retry(|| workers::dismiss(self, worker)))
+    }
+
+    fn workers<'a>(&'a self, filter: &'a WorkerFilter) -> Reply<'a, Vec<WorkerRecord>> {
+        Box::pin(retry(|| workers::list(self, filter)))
+    }
+
+    fn backlogs(&self) -> Reply<'_, Backlogs> {
+        Box::pin(retry(|| workers::backlogs(self)))
+    }
+
+    fn change_build<'a>(&'a self, change: &'a BuildChange) -> Reply<'a, bool> {
+        Box::pin(retry(|| builds::change(self, change)))
+    }
+
+    fn promoted<'a>(&'a self, namespace: &'a Namespace) -> Reply<'a, Option<BuildId>> {
+        Box::pin(retry(|| builds::promoted(self, namespace)))
+    }
+
+    fn builds<'a>(&'a self, namespace: &'a Namespace) -> Reply<'a, Builds> {
+        Box::pin(retry(|| builds::read(self, namespace)))
     }
 
     fn hint<'a>(&'a self, message: &'a str) -> Reply<'a, ()> {

@@ -7,6 +7,7 @@ mod retention;
 mod run;
 mod schedule;
 mod task;
+mod workers;
 
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ pub(super) use retention::{DueRow, TenantRow};
 pub(super) use schedule::{
     FireRow, OpenRow, RevisionRow, ScheduleRow, Seen, schedule_columns, schedule_page,
 };
+pub(super) use workers::{BacklogRow, EndingRow, OpenRunsRow, WorkerRow};
 
 /// An instant or a span that is not set: so the earliest of several is the least of them.
 pub(super) const NEVER: i64 = Timestamp::NEVER.as_micros();

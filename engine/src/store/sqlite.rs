@@ -7,6 +7,7 @@
 //! The clock is the machine's, in milliseconds.
 
 mod batch;
+mod builds;
 mod census;
 mod claim;
 mod error;
@@ -20,6 +21,7 @@ mod read;
 mod retention;
 mod schedule;
 mod sql;
+mod workers;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,13 +36,14 @@ use sqlx::sqlite::{
 use super::batch::appends::{self, Appended};
 use super::batch::{self as batches, retry};
 use super::{
-    Applied, CallerTransaction, Census, Claim, Claimed, Description, DuePage, DueSchedules, Filter,
-    Heartbeat, Hints, Lacking, Listing, Load, Loaded, NamespaceListing, NamespacePage,
-    NamespaceRecord, NewNamespace, Overdue, Page, Registered, Registration, Renewal, Renewed,
-    Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage,
-    Store, Sweep, Swept, Target, Tenant, Term, Unattended, Write,
+    Applied, Backlogs, BuildChange, Builds, CallerTransaction, Census, Claim, Claimed, Description,
+    DuePage, DueSchedules, Enlistment, Filter, Heartbeat, Hints, Lacking, Listing, Load, Loaded,
+    NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page, Registered,
+    Registration, Renewal, Renewed, Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey,
+    ScheduleListing, SchedulePage, Store, Sweep, Swept, Target, Tenant, Term, Unattended,
+    WorkerFilter, WorkerRecord, Write,
 };
-use crate::model::{Namespace, OwnerId, Run, Timestamp, micros};
+use crate::model::{BuildId, Namespace, OwnerId, Run, Timestamp, micros};
 use presence::Presence;
 
 /// How long SQLite itself waits for the write lock of another process. Transactions are short;
@@ -319,6 +322,34 @@ impl Store for Sqlite {
 
     fn resign<'a>(&'a self, term: &'a Term) -> Reply<'a, ()> {
         Box::pin(retry(|| fleet::resign(self, term)))
+    }
+
+    fn enlist<'a>(&'a self, worker: &'a Enlistment) -> Reply<'a, ()> {
+        Box::pin(retry(|| workers::enlist(&self.writer, worker)))
+    }
+
+    fn dismiss<'a>(&'a self, worker: &'a str) -> Reply<'a, ()> {
+        Box::pin(retry(|| workers::dismiss(&self.writer, worker)))
+    }
+
+    fn workers<'a>(&'a self, filter: &'a WorkerFilter) -> Reply<'a, Vec<WorkerRecord>> {
+        Box::pin(retry(|| workers::list(&self.reader, filter)))
+    }
+
+    fn backlogs(&self) -> Reply<'_, Backlogs> {
+        Box::pin(retry(|| workers::backlogs(self)))
+    }
+
+    fn change_build<'a>(&'a self, change: &'a BuildChange) -> Reply<'a, bool> {
+        Box::pin(retry(|| builds::change(&self.writer, change)))
+    }
+
+    fn promoted<'a>(&'a self, namespace: &'a Namespace) -> Reply<'a, Option<BuildId>> {
+        Box::pin(retry(|| builds::promoted(&self.reader, namespace)))
+    }
+
+    fn builds<'a>(&'a self, namespace: &'a Namespace) -> Reply<'a, Builds> {
+        Box::pin(retry(|| builds::read(&self.reader, namespace)))
     }
 
     fn hint<'a>(&'a self, message: &'a str) -> Reply<'a, ()> {

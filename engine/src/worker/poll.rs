@@ -223,7 +223,7 @@ impl Shop {
             namespace: self.namespace.clone(),
             queue: self.queue.clone(),
             wanted: wanted.collect(),
-            builds: None,
+            builds: self.core.compatibility().claims(),
             owner: self.core.owner(),
             ttl: self.turn_lease(),
         };

@@ -25,7 +25,8 @@ impl Shop {
     pub(crate) fn lease_start(self: &Arc<Self>, start: &mut Start) -> Option<Eager> {
         let is_ours = start.queue == self.queue
             && start.due == Due::Now
-            && self.knows(&start.namespace, &start.name);
+            && self.knows(&start.namespace, &start.name)
+            && self.supports(start.build.as_ref());
         if !is_ours || self.is_closing() {
             return None;
         }

@@ -1,6 +1,7 @@
 //! A worker and a client on the store in memory.
 
 mod activities;
+mod builds;
 mod chains;
 mod faults;
 mod fleet;

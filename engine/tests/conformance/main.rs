@@ -1,11 +1,13 @@
 //! The promises of the port, each a test of the name that the port gives it, on every dialect.
 
 mod alike;
+mod builds;
 mod callers;
 mod claims;
 mod clients;
 mod crowds;
 mod deaths;
+mod deploys;
 mod dialect;
 mod ends;
 mod environment;
@@ -113,6 +115,13 @@ on_every_dialect! {
         a_name_of_a_lost_turn_is_free_again
         a_repeated_start_created_its_run
         a_start_that_is_requested_again_is_answered_as_the_first_time
+    }
+    builds {
+        a_claim_leaves_what_its_builds_cannot_go_on_with
+        a_mark_goes_with_a_run_to_its_tasks
+        a_worker_is_seen_as_long_as_its_process_lives
+        what_waits_for_a_build_is_counted
+        one_build_is_promoted_and_not_to_end
     }
     callers {
         a_write_in_the_callers_transaction_happens_when_it_commits
@@ -245,6 +254,9 @@ on_every_dialect! {
         processes_of_their_own_share_the_work
         a_process_that_is_alone_takes_over_at_once
     }
+    deploys {
+        a_rolling_deploy_runs_nothing_on_a_build_that_does_not_support_it
+    }
     deaths {
         what_a_killed_process_had_goes_on_long_before_its_lease_ends
         the_only_step_of_a_killed_process_goes_on
@@ -346,6 +358,12 @@ async fn a_process_of_another_test() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_of_another_test() {
     storm::worker().await;
+}
+
+/// Not a test by itself: what [`deploys`] runs as other processes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_build_of_another_test() {
+    deploys::node().await;
 }
 
 /// Not a test by itself: what the tests of [`deaths`] run as other processes.

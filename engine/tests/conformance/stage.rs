@@ -167,17 +167,22 @@ impl Stage {
     pub(crate) async fn start_with_activity(&self, workflow: &str, timeouts: Timeouts) -> RunId {
         let run = self.start(workflow).await;
         let task = self.claim_workflow(workflow).await;
+        self.schedule_activity(&task, workflow, timeouts).await;
+        run
+    }
+
+    /// Ends the turn of `task` with an activity in the queue `of`.
+    pub(crate) async fn schedule_activity(&self, task: &ClaimedTask, of: &str, timeouts: Timeouts) {
         let new = NewActivity {
             timeouts,
-            ..activity(1, workflow)
+            ..activity(1, of)
         };
         let scheduled = Turn {
             records: vec![record("ActivityScheduled", 2)],
             activities: vec![new],
-            ..turn(&task)
+            ..turn(task)
         };
         assert!(matches!(self.apply(scheduled).await, Outcome::Done { .. }));
-        run
     }
 
     pub(crate) async fn claim_activity(&self, of: &str) -> ClaimedTask {

@@ -143,7 +143,7 @@ impl CreateSchedule {
         if let Some(note) = &self.paused {
             plan = pause(plan.record, note, now)?;
         }
-        let write = write(core, &plan, now)?;
+        let write = write(core, &plan, now).await?;
         let taken = || Error::invalid(format!("creating {}: the id is in use", key.id));
         match core.commit(write.clone()).await {
             Err(error) if error.kind() == ErrorKind::Timeout => {}

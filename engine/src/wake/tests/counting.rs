@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::memory::Memory;
-use crate::model::{Namespace, OwnerId, Run, Timestamp};
+use crate::model::{BuildId, Namespace, OwnerId, Run, Timestamp};
 use crate::store::{
-    Applied, Census, Claim, Claimed, Description, DuePage, DueSchedules, Filter, Heartbeat, Hints,
-    Listing, Load, Loaded, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue,
-    Page, Registration, Renewal, Renewed, Reply, Retire, Role, ScheduleDescription, ScheduleKey,
-    ScheduleListing, SchedulePage, Store, Sweep, Swept, Target, Tenant, Term, Write,
+    Applied, Backlogs, BuildChange, Builds, Census, Claim, Claimed, Description, DuePage,
+    DueSchedules, Enlistment, Filter, Heartbeat, Hints, Listing, Load, Loaded, NamespaceListing,
+    NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page, Registration, Renewal, Renewed,
+    Reply, Retire, Role, ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store,
+    Sweep, Swept, Target, Tenant, Term, WorkerFilter, WorkerRecord, Write,
 };
 
 #[derive(Clone)]
@@ -91,6 +92,13 @@ counted! {
     bury<'a>(term: &'a Term) -> Vec<OwnerId>;
     elect<'a>(role: Role, holder: &'a OwnerId, ttl: Duration) -> Option<Term>;
     resign<'a>(term: &'a Term) -> ();
+    enlist<'a>(worker: &'a Enlistment) -> ();
+    dismiss<'a>(worker: &'a str) -> ();
+    workers<'a>(filter: &'a WorkerFilter) -> Vec<WorkerRecord>;
+    backlogs<'a>() -> Backlogs;
+    change_build<'a>(change: &'a BuildChange) -> bool;
+    promoted<'a>(namespace: &'a Namespace) -> Option<BuildId>;
+    builds<'a>(namespace: &'a Namespace) -> Builds;
     hint<'a>(message: &'a str) -> ();
     hints<'a>(after: Option<i64>) -> Hints;
 }
