@@ -36,6 +36,12 @@ impl Env {
         }
     }
 
+    /// What this process was called by whoever started it, for telling people what to type;
+    /// nothing when that is no text.
+    pub fn program() -> Option<String> {
+        std::env::args_os().next()?.into_string().ok()
+    }
+
     /// An environment of these pairs, for tests and for settings that come from elsewhere.
     pub fn from_pairs<N: Into<String>, V: Into<String>>(
         pairs: impl IntoIterator<Item = (N, V)>,
@@ -46,6 +52,14 @@ impl Env {
         Self {
             values: values.collect(),
         }
+    }
+
+    /// This environment in which `name` is `value`, whatever it was: what a flag of a command line
+    /// says wins.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.values.insert(name.into(), Some(value.into()));
+        self
     }
 
     /// The text of `variable`, without surrounding white space.

@@ -116,7 +116,7 @@ impl Engine {
         Ok(EngineBuilder::on(crate::store::url::open(url)?))
     }
 
-    async fn build(builder: EngineBuilder) -> Result<Self> {
+    async fn build(builder: EngineBuilder, part: Part) -> Result<Self> {
         coord_core::signals::register(SIGNALS);
         builder.recovery.check()?;
         builder.node.check()?;
@@ -124,13 +124,18 @@ impl Engine {
             Some(namespace) => builder.store.within(namespace),
             None => builder.store,
         };
-        store.migrate().await?;
+        match part {
+            Part::Member => store.migrate().await?,
+            Part::Visitor => look(&*store).await?,
+        }
         let recovery = builder.recovery;
         let values = Arc::new(Values::new(builder.codec, builder.limits));
         let (ids, clock) = (Arc::new(Ids::random()), Arc::new(Clock::default()));
         let aside = Aside::start(&store)?;
-        let joined = Fleet::join(&store, &aside, &ids, (recovery, &builder.node));
-        let (fleet, has_succeeded) = joined.await?;
+        let (fleet, has_succeeded) = match part {
+            Part::Member => Fleet::join(&store, &aside, &ids, (recovery, &builder.node)).await?,
+            Part::Visitor => (Fleet::visit(&store, &ids, recovery), false),
+        };
         let wake = Arc::new(Wake::new(builder.wake));
         let committer = Committer::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&wake));
         let mut watching = JoinSet::new();
@@ -156,7 +161,9 @@ impl Engine {
             roster: Arc::default(),
             workers: Mutex::default(),
         });
-        core.watch(has_succeeded);
+        if part == Part::Member {
+            core.watch(has_succeeded);
+        }
         Ok(Self { core })
     }
 
@@ -378,8 +385,60 @@ impl EngineBuilder {
     /// # Cancel safety
     /// Safe: migrations happen whole or not at all.
     pub async fn start(self) -> Result<Engine> {
-        Engine::build(self).await
+        Engine::build(self, Part::Member).await
     }
+
+    /// Brings the schema of its database to this version, and does nothing else: for deployments
+    /// that do so before they start processes of this version.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    ///
+    /// # Cancel safety
+    /// Safe: migrations happen whole or not at all.
+    pub async fn migrate(self) -> Result<()> {
+        self.store.migrate().await
+    }
+
+    /// Starts one that takes no part in what processes do for all: for tools that look at a cluster
+    /// and command it, and end again. Its schema stays as it is, nobody sees this process among the
+    /// others, and it takes nothing back, fires and removes nothing by itself. Its clients are like
+    /// any others. What its workers had is found only when their leases end.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Timeout` when the database does not answer; `Invalid` when it answers and
+    /// the schema of this version cannot be read there.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn visit(self) -> Result<Engine> {
+        Engine::build(self, Part::Visitor).await
+    }
+}
+
+/// Whether a process is one of those that do something for all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    Member,
+    Visitor,
+}
+
+/// Whether there is something to visit.
+async fn look(store: &dyn Store) -> Result<()> {
+    // The clock, which needs no table: what fails here is the way to the database.
+    let reached = store.load(&[]).await;
+    reached
+        .map_err(|error| Error::new(error.kind(), "reaching the database").with_source(error))?;
+    let listing = crate::store::NamespaceListing {
+        limit: 1,
+        after: None,
+    };
+    let looked = store.list_namespaces(&listing).await;
+    looked.map(drop).map_err(|error| {
+        let message = "the database answers, and the schema of this version cannot be read there: \
+                       it was not migrated, or this user may not";
+        Error::invalid(message).with_source(error)
+    })
 }
 
 #[cfg(test)]
@@ -482,8 +541,10 @@ impl Core {
         watching.shutdown().await;
         self.stall.end().await;
         let left = self.fleet.leave().await;
-        let roles = Role::ALL.map(Channel::role);
-        self.wake.signal(&roles);
+        if self.fleet.is_member() {
+            let roles = Role::ALL.map(Channel::role);
+            self.wake.signal(&roles);
+        }
         self.wake.flush().await;
         left
     }

@@ -29,9 +29,24 @@ pub(crate) struct Fleet {
     has_left: Arc<tokio::sync::Mutex<bool>>,
     heart: Mutex<JoinSet<()>>,
     is_draining: Arc<AtomicBool>,
+    /// Whether others see it.
+    is_member: bool,
 }
 
 impl Fleet {
+    /// A process that others do not see, and that gets no role.
+    pub(crate) fn visit(store: &Arc<dyn Store>, ids: &Ids, recovery: Recovery) -> Self {
+        Self {
+            owner: Arc::new(watch::Sender::new(ids.owner())),
+            store: Arc::clone(store),
+            recovery,
+            has_left: Arc::new(tokio::sync::Mutex::new(true)),
+            heart: Mutex::default(),
+            is_draining: Arc::default(),
+            is_member: false,
+        }
+    }
+
     /// Registers this process, and goes on `aside` to show that it lives. Whether it takes over from
     /// others that are known to be gone.
     pub(crate) async fn join(
@@ -67,8 +82,14 @@ impl Fleet {
             has_left: Arc::default(),
             heart: Mutex::new(heart),
             is_draining,
+            is_member: true,
         };
         Ok((fleet, registered.buried > 0))
+    }
+
+    /// Whether others see it.
+    pub(crate) const fn is_member(&self) -> bool {
+        self.is_member
     }
 
     /// Shows with its next sign of life whether it takes no more work.
@@ -109,6 +130,9 @@ impl Fleet {
 
     /// Gives its roles up, and says that it has ended.
     pub(crate) async fn leave(&self) -> Result<()> {
+        if !self.is_member {
+            return Ok(());
+        }
         let mut has_left = self.has_left.lock().await;
         *has_left = true;
         let mut heart = std::mem::take(&mut *locked(&self.heart));

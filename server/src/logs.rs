@@ -26,3 +26,15 @@ pub(crate) fn install() -> Result<PrometheusHandle> {
         .and_then(PrometheusBuilder::install_recorder)
         .map_err(|error| taken(error.into()))
 }
+
+/// From here on what somebody has to see to is text on standard error.
+///
+/// # Errors
+/// As [`install`].
+pub(crate) fn for_people() -> Result<()> {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(EnvFilter::new("warn"))
+        .try_init()
+        .map_err(|error| Error::invalid("log lines go elsewhere").with_source(error))
+}

@@ -38,6 +38,7 @@ mod server;
 mod stage;
 mod starts;
 mod storm;
+mod visits;
 #[cfg(feature = "postgres")]
 mod wakes;
 mod writes;
@@ -76,6 +77,10 @@ macro_rules! on_every_server {
 }
 
 on_every_dialect! {
+    visits {
+        a_visit_needs_a_schema_and_brings_none
+        a_visitor_commands_and_does_nothing_for_all
+    }
     alike {
         a_write_does_the_same_alone_and_among_others
     }
