@@ -29,6 +29,10 @@ use view::View;
 /// takes to come back, so that only a fault reaches it.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// After how long without progress it is said what the database refuses: a full disk is waited for,
+/// as in production, so whoever looks on has to learn of it.
+const SILENCE: Duration = Duration::from_secs(5);
+
 /// How many of the records that have no verdict a failure names.
 const NAMED: usize = 5;
 
@@ -51,7 +55,8 @@ no shared limit: each node keeps its share of the reads";
 /// its work. The end is what the database holds, held against what the nodes said.
 ///
 /// The database is the one that `--database` or `DATABASE_URL` names, or else a file of SQLite that
-/// the nodes share. Redis is the one that `COORD_TEST_REDIS_URL` names, the one that runs here, or
+/// the nodes share. What the run leaves in a database that is named stays there, in tables that begin
+/// with `workflow_`, `activity_` and `engine_`. Redis is the one that `COORD_TEST_REDIS_URL` names, the one that runs here, or
 /// one that is started or installed for the run; keys are under a prefix of their own and removed at
 /// the end. Where none can be had, SQLite alone does, and the command says what is missing.
 #[derive(clap::Args)]
@@ -144,6 +149,9 @@ pub(crate) fn run(args: &Args, workspace: &Workspace, interrupts: &mut Interrupt
     } else {
         println!("{}", outcome.table());
     }
+    if let Some(kept) = database.kept() {
+        eprintln!("xtask: {kept}");
+    }
     outcome.verdict()
 }
 
@@ -182,6 +190,7 @@ fn watch(
     let expected = tally.expected;
     let view = View::new(expected);
     let mut last = Instant::now();
+    let mut is_told = false;
     while !(tally.is_complete() && tally.killed().is_some() == kills) {
         interrupts.check()?;
         match nodes.next() {
@@ -192,6 +201,7 @@ fn watch(
                     }
                     Event::Up | Event::Hashed { .. } | Event::Known { .. } => {
                         last = Instant::now();
+                        is_told = false;
                     }
                     // Ticks go on whatever happens.
                     _ => {}
@@ -203,6 +213,15 @@ fn watch(
                 view.show(tally);
             }
             None => nodes.check(tally)?,
+        }
+        if last.elapsed() > SILENCE && !is_told {
+            is_told = true;
+            if let Some(trouble) = nodes.trouble() {
+                view.say(&format!(
+                    "no record got on for {} s: {trouble}",
+                    SILENCE.as_secs()
+                ));
+            }
         }
         if last.elapsed() > PATIENCE {
             let is_open = |record: &&String| !tally.knows(record);

@@ -9,6 +9,7 @@ mod crowds;
 mod deaths;
 mod deploys;
 mod dialect;
+mod due_schedules;
 mod ends;
 mod environment;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -28,6 +29,7 @@ mod pages;
 #[cfg(feature = "postgres")]
 mod pooled;
 mod processes;
+mod races;
 mod reads;
 mod retention;
 mod schedulers;
@@ -186,6 +188,12 @@ on_every_dialect! {
         an_overdue_activity_is_ended_by_anybody
         a_task_put_back_untouched_burns_no_attempt
     }
+    races {
+        a_claim_finds_nothing_only_when_there_is_nothing_left
+        a_hot_queue_starves_no_cold_one
+        all_activities_at_once_may_start_workflows_and_wait_for_them
+        signals_that_meet_their_waits_all_arrive_in_order
+    }
     crowds {
         many_writers_and_claimers_see_no_deadlock
     }
@@ -241,13 +249,15 @@ on_every_dialect! {
         a_schedule_is_created_once
         an_occurrence_fires_once_whoever_decides_it
         an_occurrence_that_has_fired_starts_nothing_more
-        a_schedule_is_due_at_its_instant
-        due_schedules_go_on_where_their_page_ended
-        a_list_of_schedules_goes_on_where_its_page_ended
         an_open_workflow_is_known_to_its_schedule
         what_a_schedule_ends_ends_with_its_write_or_not_at_all
         the_latest_fires_are_kept
         a_deleted_schedule_leaves_nothing
+    }
+    due_schedules {
+        a_schedule_is_due_at_its_instant
+        due_schedules_go_on_where_their_page_ended
+        a_list_of_schedules_goes_on_where_its_page_ended
         a_schedule_that_does_not_read_stops_no_other
     }
     schedulers {

@@ -90,6 +90,15 @@ impl Database {
         })
     }
 
+    /// What the run leaves in a database that others use, too, and how it goes.
+    pub(crate) fn kept(&self) -> Option<String> {
+        self.feature?;
+        Some(format!(
+            "its runs stay in {self}, in tables that begin with workflow_, activity_ and engine_: \
+             drop these when nothing else of that database uses the engine"
+        ))
+    }
+
     /// The host and port of its server, where it has one.
     fn address(&self) -> Option<String> {
         let default = match self.feature? {
@@ -158,6 +167,23 @@ mod tests {
         let shown = found.expect("it is one").to_string();
 
         assert_eq!(shown, "PostgreSQL at db:5433/shop");
+    }
+
+    #[test]
+    fn what_a_run_leaves_in_a_server_is_said_and_a_file_goes_with_its_folder() {
+        let kept = |url| {
+            Database::named(url, "--database")
+                .expect("it is one")
+                .kept()
+        };
+
+        let said = kept("mysql://ann:s3cret@db/shop").expect("tables stay");
+
+        assert!(
+            said.contains("workflow_") && !said.contains("s3cret"),
+            "{said}"
+        );
+        assert_eq!(kept("sqlite:work.db"), None);
     }
 
     #[test]

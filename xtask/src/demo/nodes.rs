@@ -29,6 +29,9 @@ const DRAIN: Duration = Duration::from_secs(20);
 /// What a node wrote last is in its pipe for so long at most before it is heard.
 const HEARD: Duration = Duration::from_millis(100);
 
+/// What a node logs when a call of its database fails and is tried again.
+const REFUSED: &str = "engine.store_failed";
+
 /// Lines of a node's log that a failure shows.
 const SHOWN: usize = 3;
 
@@ -179,6 +182,16 @@ impl<'run> Nodes<'run> {
         nodes.map(|node| end_of(&self.log(node))).collect()
     }
 
+    /// The last call of the database that failed, as a node logged it.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let nodes = 1..=self.plan.nodes;
+        let mut trouble = nodes.filter_map(|node| {
+            let text = fs::read_to_string(self.log(node)).ok()?;
+            Some(format!("node {node} logged {}", trouble_in(&text)?))
+        });
+        trouble.next_back()
+    }
+
     /// Kills the node if it has records in its hands, as the system would for want of memory: no
     /// warning, nothing to hold on to. Whether it did.
     ///
@@ -298,6 +311,13 @@ impl Drop for Nodes<'_> {
     }
 }
 
+/// The last line of a log about a database that refuses.
+fn trouble_in(log: &str) -> Option<&str> {
+    log.lines()
+        .rfind(|line| line.contains(REFUSED))
+        .map(str::trim)
+}
+
 /// The last lines of a log, and where it is.
 fn end_of(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
@@ -325,4 +345,21 @@ fn listen(node: u8, output: ChildStdout, say: Sender<Said>) {
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_database_that_refuses_the_last_word_is_found() {
+        let log = "WARN key=\"engine.store_failed\" error=\"the first\"\n\
+                   WARN key=\"engine.store_failed\" error=\"database or disk is full\"\n\
+                   WARN key=\"engine.limit_near\"\n";
+
+        let trouble = trouble_in(log).expect("it refuses");
+
+        assert!(trouble.contains("disk is full"), "{trouble}");
+        assert_eq!(trouble_in("WARN key=\"engine.limit_near\"\n"), None);
+    }
 }

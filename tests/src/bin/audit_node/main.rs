@@ -24,12 +24,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
+use coord_broadcast::Broadcast;
 use coord_core::signals::Detail;
 use coord_core::{Env, Error, Result, Variable};
-use coord_engine::Engine;
 use coord_engine::client::Client;
 use coord_engine::model::{EventKind, Namespace, Queue, WorkflowId};
 use coord_engine::worker::Worker;
+use coord_engine::{Engine, wake};
 use coord_redis::Redis;
 use tracing::Level;
 
@@ -117,12 +118,12 @@ async fn main() -> ExitCode {
 impl Node {
     async fn run(self) -> Result<()> {
         let shutdown = Shutdown::on_signals()?;
-        let engine = engine().await?;
         let redis = if self.without_redis {
             None
         } else {
             Some(Redis::from_env(&Env::process()).await?)
         };
+        let engine = engine(redis.as_ref()).await?;
         let client = client(&engine, &self.run)?;
         let verdicts = Verdicts::new(&client, redis.as_ref())?;
         let archives = Archives::new(&self.index, Entries::new(redis.as_ref())?, &self.folders);
@@ -169,11 +170,17 @@ impl Node {
     }
 }
 
-/// The engine on the database that the environment names.
-async fn engine() -> Result<Engine> {
+/// The engine on the database that the environment names. Over Redis, what one node leaves to be
+/// done is told to the others; without, they look for it.
+async fn engine(redis: Option<&Redis>) -> Result<Engine> {
     let env = Env::process();
     let url = env.text(&DATABASE_URL)?;
-    Engine::connect(url.ok_or_else(|| Error::invalid("DATABASE_URL is not set"))?).await
+    let url = url.ok_or_else(|| Error::invalid("DATABASE_URL is not set"))?;
+    let mut engine = Engine::builder_at(url)?;
+    if let Some(redis) = redis {
+        engine = engine.wake(wake::Redis::new(Broadcast::new(redis)));
+    }
+    engine.start().await
 }
 
 fn client(engine: &Engine, run: &str) -> Result<Client> {
@@ -182,7 +189,7 @@ fn client(engine: &Engine, run: &str) -> Result<Client> {
 
 /// Says of each record what the database holds: its verdict, and how often one was recorded.
 async fn recorded(run: &str) -> Result<()> {
-    let engine = engine().await?;
+    let engine = engine(None).await?;
     let client = client(&engine, run)?;
     for (record, verdict) in Verdicts::new(&client, None)?.recorded().await? {
         let handle = client.handle(AUDIT, WorkflowId::new(record.as_str())?);
