@@ -16,7 +16,8 @@ pub(crate) fn generate(workspace: &Workspace, interrupts: &mut Interrupts) -> Re
 /// the tools that will read them.
 pub(crate) fn check(workspace: &Workspace, interrupts: &mut Interrupts) -> Result<()> {
     contract("check", workspace, interrupts)?;
-    validators::run(workspace, interrupts)
+    let remedy = "correct the declaration it comes from, then cargo xtask generate";
+    validators::run("observability", remedy, workspace, interrupts)
 }
 
 fn contract(action: &str, workspace: &Workspace, interrupts: &mut Interrupts) -> Result<()> {

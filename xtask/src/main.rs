@@ -62,6 +62,11 @@ enum Task {
     /// really saw. Then lets `promtool` and `cfn-lint` judge the generated files where those tools
     /// are installed, and says so where they are not.
     CheckObservability,
+    /// Check the files of deploy/ with the programs that will read them.
+    ///
+    /// nginx, systemd-analyze, docker-compose and a validator of Kubernetes manifests, where they are
+    /// installed; where one is not, this says so.
+    CheckDeploy,
     /// Write the generated files of observability/ from the signals that the crates declare.
     Generate,
 }
@@ -86,6 +91,9 @@ fn run(task: &Task) -> Result<()> {
         Task::Bench(args) => bench::run(args, &workspace, &mut interrupts),
         Task::CheckLayers => layers::run(&workspace),
         Task::CheckObservability => contract::check(&workspace, &mut interrupts),
+        Task::CheckDeploy => {
+            validators::run("deploy", "correct the file", &workspace, &mut interrupts)
+        }
         Task::Generate => contract::generate(&workspace, &mut interrupts),
     }
 }

@@ -1,5 +1,10 @@
-//! The tools that judge generated files as their readers will: `promtool` and `cfn-lint`.
+//! The tools that judge files as their readers will: those that are generated for Prometheus and
+//! `CloudFormation`, and those that an operator copies.
 
+mod install;
+mod kind;
+
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,55 +14,100 @@ use crate::interrupt::Interrupts;
 use crate::workspace::Workspace;
 use crate::{apt, env};
 
-/// What a file is, told by its top-level keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    PrometheusRules,
-    PrometheusRuleTests,
-    CloudFormation,
-}
+use kind::Kind;
 
 /// One judge.
 struct Validator {
     program: &'static str,
     /// What it judges, and the arguments that make it do so.
-    judges: &'static [(Kind, &'static [&'static str])],
+    judges: &'static [(Kind, Arguments)],
+    /// It ends well whatever it finds, and says nothing when that is nothing.
+    tells_by_words: bool,
     /// What to tell people who do not have it.
     install: &'static str,
     /// Gets it for the pipeline, which would otherwise never use it.
     provide: fn(&Workspace, &mut Interrupts) -> Result<Option<PathBuf>>,
 }
 
+/// What makes a program judge a file, which may be a copy under the target folder.
+type Arguments = fn(&Path, &Workspace) -> Result<Vec<OsString>>;
+
 const VALIDATORS: &[Validator] = &[
     Validator {
         program: "promtool",
         judges: &[
-            (Kind::PrometheusRules, &["check", "rules"]),
-            (Kind::PrometheusRuleTests, &["test", "rules"]),
+            (Kind::PrometheusRules, |file, _| {
+                Ok(words(&["check", "rules"], file))
+            }),
+            (Kind::PrometheusRuleTests, |file, _| {
+                Ok(words(&["test", "rules"], file))
+            }),
         ],
+        tells_by_words: false,
         install: "it comes with Prometheus; Debian, Ubuntu: apt-get install prometheus",
-        provide: install_promtool,
+        provide: install::promtool,
     },
     Validator {
         program: "cfn-lint",
-        judges: &[(Kind::CloudFormation, &[])],
+        judges: &[(Kind::CloudFormation, |file, _| Ok(words(&[], file)))],
+        tells_by_words: false,
         install: "pipx install cfn-lint",
-        provide: install_cfn_lint,
+        provide: |workspace, interrupts| install::of_python("cfn-lint", workspace, interrupts),
+    },
+    Validator {
+        program: "kubernetes-validate",
+        judges: &[(Kind::Kubernetes, |file, _| Ok(words(&["--strict"], file)))],
+        tells_by_words: false,
+        install: "pipx install kubernetes-validate",
+        provide: |workspace, interrupts| {
+            install::of_python("kubernetes-validate", workspace, interrupts)
+        },
+    },
+    Validator {
+        program: "docker-compose",
+        judges: &[(Kind::Compose, |file, _| Ok(compose(file)))],
+        tells_by_words: false,
+        install: "Docker's own packages have it; Debian, Ubuntu: apt-get install docker-compose",
+        provide: install::docker_compose,
+    },
+    Validator {
+        program: "systemd-analyze",
+        judges: &[(Kind::SystemdUnit, systemd_unit)],
+        tells_by_words: true,
+        install: "it comes with systemd",
+        provide: |_, _| Ok(None),
+    },
+    Validator {
+        program: "nginx",
+        judges: &[(Kind::Nginx, nginx)],
+        tells_by_words: false,
+        install: "Debian, Ubuntu: apt-get install nginx",
+        provide: install::nginx,
     },
 ];
 
-/// Lets each validator that can be had judge its files under `observability/`, and says which ran
-/// and which was not there.
+/// Lets each validator that can be had judge its files under `folder`, and says which ran and which
+/// was not there.
 ///
 /// # Errors
-/// `Red` if one finds something wrong; `Missing` if a file cannot be read; `Interrupted`.
-pub(crate) fn run(workspace: &Workspace, interrupts: &mut Interrupts) -> Result<()> {
-    let files = files(workspace)?;
+/// `Red` if one finds something wrong, with the `remedy`; `Missing` if a file cannot be read;
+/// `Interrupted`.
+pub(crate) fn run(
+    folder: &str,
+    remedy: &str,
+    workspace: &Workspace,
+    interrupts: &mut Interrupts,
+) -> Result<()> {
+    let files = files(&workspace.root.join(folder))?;
+    if files.is_empty() {
+        return Err(Failure::Red(format!(
+            "{folder}/ has no file that can be judged"
+        )));
+    }
     let mut wrong = Vec::new();
     for validator in VALIDATORS {
         let work = validator.work(&files);
         if work.is_empty() {
-            println!("xtask: {} has no file to judge", validator.program);
             continue;
         }
         let Some(program) = validator.find(workspace, interrupts)? else {
@@ -69,17 +119,12 @@ pub(crate) fn run(workspace: &Workspace, interrupts: &mut Interrupts) -> Result<
         };
         for (arguments, file) in work {
             let shown = workspace.relative(file).display();
-            println!(
-                "xtask: {} {} {shown}",
-                validator.program,
-                arguments.join(" ")
-            );
+            println!("xtask: {} judges {shown}", validator.program);
             let mut command = Command::new(&program);
             command
                 .current_dir(&workspace.root)
-                .args(arguments)
-                .arg(file);
-            if !interrupts.run(&mut command)?.success() {
+                .args(arguments(file, workspace)?);
+            if !validator.is_content(&mut command, interrupts)? {
                 wrong.push(format!("{shown} ({})", validator.program));
             }
         }
@@ -88,17 +133,13 @@ pub(crate) fn run(workspace: &Workspace, interrupts: &mut Interrupts) -> Result<
         return Ok(());
     }
     Err(Failure::Red(format!(
-        "{}: what is wrong stands above; correct the declaration it comes from, then \
-         cargo xtask generate",
+        "{}: what is wrong stands above; {remedy}",
         wrong.join(", ")
     )))
 }
 
 impl Validator {
-    fn work<'file>(
-        &self,
-        files: &'file [(Kind, PathBuf)],
-    ) -> Vec<(&'static [&'static str], &'file Path)> {
+    fn work<'file>(&self, files: &'file [(Kind, PathBuf)]) -> Vec<(Arguments, &'file Path)> {
         let judged = |(kind, file): &'file (Kind, PathBuf)| {
             let (_, arguments) = self.judges.iter().find(|(judged, _)| judged == kind)?;
             Some((*arguments, file.as_path()))
@@ -106,8 +147,22 @@ impl Validator {
         files.iter().filter_map(judged).collect()
     }
 
+    fn is_content(&self, command: &mut Command, interrupts: &mut Interrupts) -> Result<bool> {
+        if !self.tells_by_words {
+            return Ok(interrupts.run(command)?.success());
+        }
+        let said = command
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|cause| Failure::Missing(format!("cannot run {}: {cause}", self.program)))?;
+        let words = [said.stdout, said.stderr].concat();
+        print!("{}", String::from_utf8_lossy(&words));
+        Ok(said.status.success() && words.is_empty())
+    }
+
     fn find(&self, workspace: &Workspace, interrupts: &mut Interrupts) -> Result<Option<PathBuf>> {
-        if let Some(program) = env::find_program(self.program).filter(|found| works(found)) {
+        let works = |program: &PathBuf| install::works(program);
+        if let Some(program) = env::find_program(self.program).filter(works) {
             return Ok(Some(program));
         }
         if !env::is_pipeline() {
@@ -127,93 +182,76 @@ impl Validator {
     }
 }
 
-/// Whether the program starts at all: what stands in `PATH` may be a shim of a version manager
-/// that leads nowhere.
-fn works(program: &Path) -> bool {
-    Command::new(program)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
+fn words(before: &[&str], file: &Path) -> Vec<OsString> {
+    let mut words: Vec<_> = before.iter().map(OsString::from).collect();
+    words.push(file.into());
+    words
 }
 
-fn install_promtool(workspace: &Workspace, interrupts: &mut Interrupts) -> Result<Option<PathBuf>> {
-    let program = workspace.target.join("tools/prometheus/usr/bin/promtool");
-    if !works(&program) {
-        println!("xtask: unpacking the package prometheus for promtool");
-        let folder = workspace.emptied("tools/prometheus")?;
-        apt::unpack("prometheus", &folder, workspace, interrupts)?;
+/// `compose.mysql.yml` changes what `compose.yml` says, and means nothing alone.
+fn compose(file: &Path) -> Vec<OsString> {
+    let base = file.with_file_name("compose.yml");
+    let mut words = vec!["--file".into(), base.clone().into()];
+    if file != base {
+        words.extend(["--file".into(), file.into()]);
     }
-    Ok(Some(program).filter(|program| works(program)))
+    words.extend(["config".into(), "--quiet".into()]);
+    words
 }
 
-/// Into a virtual environment under the target folder, because the system's Python belongs to the
-/// system.
-fn install_cfn_lint(workspace: &Workspace, interrupts: &mut Interrupts) -> Result<Option<PathBuf>> {
-    let home = workspace.folder("tools")?.join("cfn-lint");
-    let program = home.join("bin/cfn-lint");
-    if works(&program) {
-        return Ok(Some(program));
-    }
-    println!(
-        "xtask: installing cfn-lint with pip, under {}",
-        workspace.relative(&home).display()
+/// The unit names a program that the machine need not have.
+fn systemd_unit(file: &Path, workspace: &Workspace) -> Result<Vec<OsString>> {
+    let text = read(file)?.replace("/usr/local/bin/coord", "/bin/true");
+    let copy = write(workspace, "coord.service", &text)?;
+    Ok(words(&["verify", "--man=no"], &copy))
+}
+
+/// The file belongs into a configuration, and names nodes that nobody knows here.
+fn nginx(file: &Path, workspace: &Workspace) -> Result<Vec<OsString>> {
+    let text = read(file)?.replace("server node-", "server 127.0.0.");
+    let copy = write(workspace, "coord.conf", &text)?;
+    let folder = workspace.folder("deploy")?;
+    // Nothing outside the folder: the package's own paths need not be there.
+    let own: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|what| format!("  {what}_temp_path temporary-{what};\n"))
+        .concat();
+    let whole = format!(
+        "pid nginx.pid;\nevents {{}}\nhttp {{\n  access_log off;\n{own}  include {};\n}}\n",
+        copy.display()
     );
-    let create = |interrupts: &mut Interrupts| {
-        let mut command = Command::new("python3");
-        command
-            .args(["-m", "venv", "--clear"])
-            .arg(&home)
-            .stdout(Stdio::null());
-        interrupts.run(&mut command)
-    };
-    if !create(interrupts).is_ok_and(|status| status.success()) {
-        apt::install("python3-venv", workspace, interrupts)?;
-        create(interrupts)?;
-    }
-    let mut command = Command::new(home.join("bin/pip"));
-    command.args([
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "cfn-lint",
-    ]);
-    interrupts.run(&mut command)?;
-    Ok(Some(program).filter(|program| works(program)))
+    let whole = write(workspace, "nginx.conf", &whole)?;
+    let mut words = words(&["-t", "-q", "-e", "stderr", "-p"], &folder);
+    words.extend(["-c".into(), whole.into()]);
+    Ok(words)
 }
 
-/// The files under `observability/` that some validator judges, by name.
-fn files(workspace: &Workspace) -> Result<Vec<(Kind, PathBuf)>> {
-    let folder = workspace.root.join("observability");
-    let unreadable = |cause: std::io::Error| Failure::file("read", &folder, &cause);
+fn read(file: &Path) -> Result<String> {
+    fs::read_to_string(file).map_err(|cause| Failure::file("read", file, &cause))
+}
+
+fn write(workspace: &Workspace, name: &str, text: &str) -> Result<PathBuf> {
+    let file = workspace.folder("deploy")?.join(name);
+    fs::write(&file, text).map_err(|cause| Failure::file("write", &file, &cause))?;
+    Ok(file)
+}
+
+/// The files under a folder that some validator judges, by name.
+fn files(folder: &Path) -> Result<Vec<(Kind, PathBuf)>> {
+    let unreadable = |cause: std::io::Error| Failure::file("read", folder, &cause);
     let mut paths = Vec::new();
-    for entry in fs::read_dir(&folder).map_err(unreadable)? {
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
         paths.push(entry.map_err(unreadable)?.path());
     }
     paths.sort();
-    let mut files = Vec::new();
+    let mut found = Vec::new();
     for path in paths {
-        if path
-            .extension()
-            .is_some_and(|end| end == "yml" || end == "yaml")
-        {
-            let text =
-                fs::read_to_string(&path).map_err(|cause| Failure::file("read", &path, &cause))?;
-            files.extend(kind(&text).map(|kind| (kind, path)));
+        if path.is_dir() {
+            found.extend(files(&path)?);
+        } else if let Some(kind) = Kind::of(&path, || read(&path))? {
+            found.push((kind, path));
         }
     }
-    Ok(files)
-}
-
-fn kind(text: &str) -> Option<Kind> {
-    text.lines().find_map(|line| match line.split_once(':')?.0 {
-        "groups" => Some(Kind::PrometheusRules),
-        "rule_files" | "tests" => Some(Kind::PrometheusRuleTests),
-        "AWSTemplateFormatVersion" | "Resources" => Some(Kind::CloudFormation),
-        _ => None,
-    })
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -221,31 +259,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_told_by_its_top_level_keys() {
-        assert_eq!(
-            kind("# generated\ngroups:\n  - name: a\n"),
-            Some(Kind::PrometheusRules)
-        );
-        assert_eq!(
-            kind("rule_files: [a.yml]\ntests: []\n"),
-            Some(Kind::PrometheusRuleTests)
-        );
-        assert_eq!(kind("Resources:\n  A: {}\n"), Some(Kind::CloudFormation));
-        assert_eq!(kind("dashboard:\n  groups:\n    - a\n"), None);
+    fn each_kind_of_file_has_one_validator() {
+        for kind in Kind::ALL {
+            let file = [(kind, PathBuf::from("a.yml"))];
+            let judges = VALIDATORS.iter().filter(|one| !one.work(&file).is_empty());
+            assert_eq!(judges.count(), 1, "{kind:?}");
+        }
     }
 
     #[test]
-    fn each_kind_of_file_has_a_validator() {
-        let file = |kind| vec![(kind, PathBuf::from("a.yml"))];
-        for kind in [
-            Kind::PrometheusRules,
-            Kind::PrometheusRuleTests,
-            Kind::CloudFormation,
-        ] {
-            let judges = VALIDATORS
-                .iter()
-                .filter(|one| !one.work(&file(kind)).is_empty());
-            assert_eq!(judges.count(), 1, "{kind:?}");
-        }
+    fn an_override_is_judged_on_what_it_changes() {
+        let of = |file| compose(Path::new(file)).join(&OsString::from(" "));
+        assert_eq!(of("a/compose.yml"), "--file a/compose.yml config --quiet");
+        assert_eq!(
+            of("a/compose.mysql.yml"),
+            "--file a/compose.yml --file a/compose.mysql.yml config --quiet"
+        );
     }
 }

@@ -3,8 +3,12 @@
 use crate::callers::Caller;
 use crate::stage::Stage;
 
-const PAGES: [(&str, &str); 2] = [
+const PAGES: [(&str, &str); 3] = [
     ("docs/engine.md", include_str!("../../../docs/engine.md")),
+    (
+        "docs/deployment.md",
+        include_str!("../../../docs/deployment.md"),
+    ),
     (
         "observability/RUNBOOK.md",
         include_str!("../../../observability/RUNBOOK.md"),
