@@ -68,6 +68,7 @@ pub(in super::super) fn rows(writes: &[Write]) -> Option<Vec<AppendRow>> {
 }
 
 /// The runs of `writes`.
+#[cfg(feature = "mysql")]
 pub(in super::super) fn runs(writes: &[Write]) -> Vec<&str> {
     let runs = writes.iter().filter_map(|write| match write {
         Write::Append(append) => Some(append.run.as_str()),
