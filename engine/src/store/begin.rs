@@ -1,6 +1,12 @@
 //! How a transaction begins on a server.
 
-use sqlx::{Database, Pool, SqlSafeStr, Transaction};
+use std::io;
+use std::time::Duration;
+
+use sqlx::{ConnectOptions, Connection, Database, Pool, SqlSafeStr, Transaction};
+
+/// How long the server may take to say why nobody connects.
+const ANSWER: Duration = Duration::from_secs(1);
 
 /// Begins a transaction with `how` on a connection of `pool`.
 ///
@@ -16,7 +22,40 @@ pub(super) async fn begin<D: Database>(
     how: impl SqlSafeStr + Send + 'static,
 ) -> sqlx::Result<Transaction<'static, D>> {
     let pool = pool.clone();
-    let begun = tokio::spawn(async move { pool.begin_with(how).await });
+    let begun = tokio::spawn(async move {
+        match pool.begin_with(how).await {
+            Err(error) => Err(reason(&pool, error).await),
+            begun => begun,
+        }
+    });
     // It ends early only with the runtime.
     begun.await.unwrap_or(Err(sqlx::Error::PoolClosed))
+}
+
+/// What is behind `error`: a pool that is refused tries again until its patience ends, and says
+/// then only that it did.
+pub(super) async fn reason<D: Database>(pool: &Pool<D>, error: sqlx::Error) -> sqlx::Error {
+    let nobody_connected = pool.size() == 0;
+    if !(nobody_connected && matches!(error, sqlx::Error::PoolTimedOut)) {
+        return error;
+    }
+    let options = pool.connect_options();
+    let connected = D::Connection::connect_with(&options);
+    match tokio::time::timeout(ANSWER, connected).await {
+        Ok(Err(sqlx::Error::Io(cause))) => {
+            let url = options.to_url_lossy();
+            let host = url.host_str().unwrap_or("its socket");
+            let port = url
+                .port()
+                .map(|port| format!(":{port}"))
+                .unwrap_or_default();
+            sqlx::Error::Io(io::Error::new(
+                cause.kind(),
+                format!("{host}{port}: {cause}"),
+            ))
+        }
+        Ok(Err(cause)) => cause,
+        // It connects by now, or does not answer at all.
+        _ => error,
+    }
 }

@@ -16,9 +16,13 @@ fn an_address_that_is_none_is_refused_before_anything_is_asked() {
 
 #[test]
 fn a_server_that_is_not_there_is_told_from_a_wrong_question() {
-    let database = "postgres://postgres@127.0.0.1:1/coord";
-
-    call(&["runs", "list", "--database", database]).refused(4, &["reaching the database"]);
+    for database in [
+        "postgres://postgres@127.0.0.1:1/coord",
+        "mysql://root@127.0.0.1:1/coord",
+    ] {
+        let why = ["reaching the database", "127.0.0.1:1", "refused"];
+        call(&["runs", "list", "--database", database]).refused(4, &why);
+    }
     call(&["locks", "inspect", "a", "--redis", "redis://127.0.0.1:1"]).refused(4, &[]);
     call(&["health", "--node", "http://127.0.0.1:1"]).refused(4, &["http://127.0.0.1:1"]);
 }

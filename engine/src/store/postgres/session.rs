@@ -4,7 +4,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, Executor, Transaction};
 
-use super::super::begin::begin;
+use super::super::begin::{begin, reason};
 use super::{ACQUIRE, Statements, kept};
 
 /// What every session is set to. Each statement sees what was committed before it; one that waits
@@ -66,6 +66,9 @@ impl Sessions {
 
     /// A connection for statements that have names.
     pub(super) async fn bare(&self) -> sqlx::Result<PoolConnection<sqlx::Postgres>> {
-        self.0.acquire().await
+        match self.0.acquire().await {
+            Err(error) => Err(reason(&self.0, error).await),
+            connection => connection,
+        }
     }
 }
