@@ -163,10 +163,10 @@ impl Statements {
     }
 }
 
-/// For writes: each statement sees what was committed before it. A transaction that waits five
-/// seconds for a lock is in a conflict that it should leave.
-const WRITE: &str =
-    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '5s'";
+/// For writes: what [`session::SETUP`] says, also behind a pooler, whose sessions are left as they
+/// are.
+const WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
+    SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '10s'";
 /// For reads of several statements: all see the same.
 const READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 

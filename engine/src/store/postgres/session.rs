@@ -8,14 +8,16 @@ use super::super::begin::{begin, reason};
 use super::{ACQUIRE, Statements, kept};
 
 /// What every session is set to. Each statement sees what was committed before it; one that waits
-/// five seconds for a lock is in a conflict that it should leave.
+/// five seconds for a lock is in a conflict that it should leave. A transaction in which nothing
+/// comes for ten seconds is of a process that stands still, and would hold its locks until that one
+/// goes on: the server ends it.
 ///
 /// Statements are planned once. Each has an index that serves it, and a plan that was made while a
 /// table was small must not walk over it when it has grown; what that rules out costs the planner
 /// so much that it would compile the rest.
 pub(super) const SETUP: &str = "SET default_transaction_isolation = 'read committed'; \
-    SET lock_timeout = '5s'; SET plan_cache_mode = force_generic_plan; \
-    SET enable_seqscan = off; SET jit = off";
+    SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '10s'; \
+    SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off";
 
 /// Connections, to be had one at a time for a transaction or a named statement.
 ///
@@ -70,5 +72,33 @@ impl Sessions {
             Err(error) => Err(reason(&self.0, error).await),
             connection => connection,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::test_server as server;
+
+    #[tokio::test]
+    async fn a_process_that_stands_still_amid_a_transaction_keeps_its_locks_for_seconds() {
+        const LOCK: &str = "SELECT pg_advisory_xact_lock(7302164, 1)";
+        let url = format!("{}/postgres", server::url(&server::POSTGRES));
+        let connected = sqlx::PgConnection::connect(&url).await;
+        let Some(mut still) = server::needed(&server::POSTGRES, connected) else {
+            return;
+        };
+        let mut other = sqlx::PgConnection::connect(&url).await.expect("another");
+        let still_session = format!("{SETUP}; BEGIN; {LOCK}");
+        let locked = sqlx::raw_sql(sqlx::AssertSqlSafe(still_session))
+            .execute(&mut still)
+            .await;
+        locked.expect("the lock");
+
+        let got = sqlx::raw_sql(LOCK).execute(&mut other).await;
+
+        got.expect("the lock, when the server has ended the other");
+        let late = sqlx::raw_sql("COMMIT").execute(&mut still).await;
+        late.expect_err("it was ended");
     }
 }
