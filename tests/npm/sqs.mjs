@@ -46,7 +46,9 @@ async function execute(request, payload) {
   const { method, url, headers } = request;
   const { "content-length": _, ...rest } = headers;
   const done = await app.inject({ method, url, headers: rest, payload });
-  return { status: done.statusCode, headers: done.headers, body: done.rawPayload };
+  // Whether the connection stays is between the client and the server here.
+  const { connection: __, ...answered } = done.headers;
+  return { status: done.statusCode, headers: answered, body: done.rawPayload };
 }
 
 function json(status, value, headers = {}) {

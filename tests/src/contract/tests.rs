@@ -27,7 +27,7 @@ fn what_is_generated_is_current_and_is_not_written_again() {
 #[test]
 fn an_edited_file_is_found_and_left_as_it_is_until_it_is_generated_again() {
     let (root, observed) = generated();
-    let files = ["observability/cloudwatch.yml", CONFIGURATION, INTERFACE];
+    let files = [CONFIGURATION, "observability/cloudwatch.yml", INTERFACE];
     for file in files {
         fs::write(root.path().join(file), "edited\n").unwrap();
     }
@@ -47,14 +47,7 @@ fn an_edited_file_is_found_and_left_as_it_is_until_it_is_generated_again() {
             "edited\n"
         );
     }
-    assert_eq!(
-        generate(root.path()).unwrap(),
-        files
-            .map(PathBuf::from)
-            .into_iter()
-            .rev()
-            .collect::<Vec<_>>()
-    );
+    assert_eq!(generate(root.path()).unwrap(), files.map(PathBuf::from));
 }
 
 #[test]
