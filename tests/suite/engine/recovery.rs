@@ -110,8 +110,6 @@ async fn blocked(ctx: Context, number: u64) -> Result<u64, Failure> {
 #[tokio::test]
 async fn a_node_whose_thread_is_blocked_is_reported_and_others_do_its_work() {
     let stage = Stage::new();
-    let (release, until) = channel();
-    let node = blocked_node(&stage, until);
     let engine = Engine::builder(stage.store())
         .recovery(quick())
         .start()
@@ -122,6 +120,9 @@ async fn a_node_whose_thread_is_blocked_is_reported_and_others_do_its_work() {
         .start(BLOCKED, id("blocks"), &3)
         .await
         .expect("started");
+    // It waits for the end of this, which is there.
+    let (release, until) = channel();
+    let node = blocked_node(&stage, until);
 
     recorder().event("engine.runtime_stalled", &[], SOON).await;
     let other = worker(&engine).workflow(BLOCKED, blocked);
