@@ -17,6 +17,7 @@ use crate::compatibility::Compatibility;
 use crate::engine::{Engine, EngineBuilder};
 use crate::limits::Limits;
 use crate::model::{Namespace, NodeName, Queue};
+use crate::quotas::Quotas;
 use crate::recovery::Recovery;
 use crate::store::Place;
 use hints::{Driver, Validation};
@@ -63,6 +64,8 @@ pub struct EngineConfig {
     pub limits: Limits,
     /// Which builds go on with which runs.
     pub compatibility: Compatibility,
+    /// How much of a queue or a namespace may be under way.
+    pub quotas: Quotas,
     /// How soon the others notice that this process is gone.
     pub recovery: Recovery,
     /// Whether this process may be the one that looks after the others.
@@ -106,6 +109,7 @@ impl EngineConfig {
             node: read::id(env, &v::APP_NAME, NodeName::new)?,
             limits: Limits::from_env(env)?,
             compatibility: Compatibility::from_env(env)?,
+            quotas: Quotas::from_env(env)?,
             recovery,
             recovers: read::recovers(env)?,
             retention: read::retention(env)?,
@@ -145,6 +149,7 @@ impl EngineConfig {
         let builder = EngineBuilder::on(Arc::clone(&store))
             .limits(self.limits)
             .compatibility(self.compatibility.clone())
+            .quotas(self.quotas.clone())
             .recovery(self.recovery)
             .retention(self.retention)
             .lease(self.lease)

@@ -19,6 +19,7 @@ use crate::health::{self, Report};
 use crate::limits::Limits;
 use crate::model::{Ids, Namespace, NodeName, OwnerId, Queue, Record, RunId, Timestamp};
 use crate::node::Node;
+use crate::quotas::Quotas;
 use crate::recovery::Recovery;
 use crate::retention::{self, RETENTION, Right};
 use crate::roles;
@@ -68,6 +69,7 @@ pub(crate) struct Core {
     /// The last look at what stands where, and when that was.
     last_census: tokio::sync::Mutex<Option<(Instant, Result<Census>)>>,
     pub(crate) compatibility: Compatibility,
+    pub(crate) quotas: Quotas,
     pub(crate) promoted: Promoted,
     /// A worker has begun or ended.
     pub(crate) roster: Arc<Notify>,
@@ -157,6 +159,7 @@ impl Engine {
             retention: builder.retention,
             last_census: tokio::sync::Mutex::default(),
             compatibility: builder.compatibility,
+            quotas: builder.quotas,
             promoted: Promoted::default(),
             roster: Arc::default(),
             workers: Mutex::default(),
@@ -259,6 +262,7 @@ pub struct EngineBuilder {
     workers: Defaults,
     node: Node,
     compatibility: Compatibility,
+    quotas: Quotas,
 }
 
 impl EngineBuilder {
@@ -274,6 +278,7 @@ impl EngineBuilder {
             workers: Defaults::default(),
             node: Node::default(),
             compatibility: Compatibility::default(),
+            quotas: Quotas::default(),
         }
     }
 
@@ -372,6 +377,13 @@ impl EngineBuilder {
     /// [`Compatibility::from_env`] does.
     pub fn compatibility(mut self, compatibility: Compatibility) -> Self {
         self.compatibility = compatibility;
+        self
+    }
+
+    /// How much of a queue or a namespace may be under way, in all processes together: the same in
+    /// each of them. Default: any number.
+    pub fn quotas(mut self, quotas: Quotas) -> Self {
+        self.quotas = quotas;
         self
     }
 

@@ -21,6 +21,7 @@
 //! | An open run that lost its workflow task gets one, and no other run does. | `a_run_that_lost_its_task_goes_on`, `a_run_that_lacks_nothing_is_left_alone` |
 //! | An incarnation that has ended is forgotten after a while, and never while it has a lease. | `those_who_ended_are_forgotten_after_a_while` |
 //! | A node that has one process at a time has the one that came last. | `a_node_that_is_exclusive_has_the_process_that_came_last` |
+//! | What the quotas of claims bound holds over all who claim. | `a_quota_of_leases_holds_over_all_who_claim`, `a_quota_of_a_minute_holds_over_all_who_claim`, `a_quota_of_a_namespace_counts_all_its_queues` |
 //! | A claim does not wait for rows that others have locked, and reads no row that is not due. | `a_claim_passes_locked_rows_by`, and an EXPLAIN test a dialect |
 //! | A run has at most one workflow task. | `news_for_a_run_with_a_task_adds_none` |
 //! | A message gets a dense place in its run's inbox, in the order of commits; a turn that ends while messages wait leaves a workflow task that is due at once. | `news_during_a_turn_is_never_forgotten` |
@@ -85,6 +86,7 @@ mod namespaces;
 mod place;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod quotas;
 mod read;
 mod retention;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
@@ -126,6 +128,9 @@ pub use namespaces::{NamespaceListing, NamespacePage, NamespaceRecord, NewNamesp
 pub(crate) use place::{Place, Product, Secret, Server};
 #[cfg(feature = "postgres")]
 pub use postgres::{Notify, Postgres};
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use quotas::Entered;
+pub use quotas::{Quota, QuotaOf};
 pub use read::{Condition, Description, Filter, Listing, OpenTask, Page, Period, Test};
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use retention::portion;

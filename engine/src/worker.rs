@@ -22,8 +22,9 @@ use tokio::task::JoinSet;
 use crate::committer::locked;
 use crate::engine::Core;
 use crate::flow::{Activity, Context, Workflow};
-use crate::model::{BuildId, Failure, Namespace, Queue};
-use crate::store::Enlistment;
+use crate::model::{BuildId, Failure, Namespace, Queue, TaskKind};
+use crate::store::{Enlistment, Quota};
+use crate::wake::Channel;
 use cache::Cache;
 use leases::Leases;
 use registry::Registry;
@@ -268,6 +269,28 @@ impl Shop {
             current: compatibility.current().cloned(),
             supported: compatibility.supported().clone(),
             host: host(),
+        }
+    }
+
+    /// What a claim of tasks of `kinds` keeps within, in the order in which all lock it.
+    fn quotas(&self, kinds: impl Iterator<Item = TaskKind>) -> Vec<Quota> {
+        let mut kinds: Vec<_> = kinds.collect();
+        kinds.sort_by_key(|kind| kind.as_str());
+        let quotas = kinds.into_iter();
+        let of = |kind| self.core.quotas.of(&self.queue, kind);
+        quotas.flat_map(of).collect()
+    }
+
+    /// Whether tasks of `kind` in `queue` are bounded, so that all of them go through a claim.
+    fn is_bounded(&self, queue: &Queue, kind: TaskKind) -> bool {
+        self.core.quotas.bound(queue, kind)
+    }
+
+    /// One that was bounded has ended: another may begin, wherever there is a slot.
+    fn tell_freed(&self, kind: TaskKind) {
+        if self.is_bounded(&self.queue, kind) {
+            let freed = Channel::tasks(kind, &self.namespace, &self.queue);
+            self.core.wake.signal(&[freed]);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use coord_core::Variable;
 
-use crate::{compatibility, limits};
+use crate::{compatibility, limits, quotas};
 
 /// The prefixes under which a name that nobody reads is a misspelt one.
 pub(super) const PREFIXES: [&str; 3] = ["DW_V2_", "WORKFLOW_V2_", "COORD_ENGINE_"];
@@ -11,12 +11,21 @@ pub(super) const PREFIXES: [&str; 3] = ["DW_V2_", "WORKFLOW_V2_", "COORD_ENGINE_
 /// beside those of coord-redis. Each `DW_V2_` name is also read by the older `WORKFLOW_V2_` one.
 pub const VARIABLES: &[Variable] = &all();
 
-const COUNT: usize =
-    OWN.len() + compatibility::VARIABLES.len() + limits::VARIABLES.len() + INERT.len();
+const COUNT: usize = OWN.len()
+    + quotas::VARIABLES.len()
+    + compatibility::VARIABLES.len()
+    + limits::VARIABLES.len()
+    + INERT.len();
 
 const fn all() -> [Variable; COUNT] {
     let mut all = [DATABASE_URL; COUNT];
-    let parts: [&[Variable]; 4] = [OWN, &compatibility::VARIABLES, &limits::VARIABLES, INERT];
+    let parts: [&[Variable]; 5] = [
+        OWN,
+        &compatibility::VARIABLES,
+        &quotas::VARIABLES,
+        &limits::VARIABLES,
+        INERT,
+    ];
     let (mut part, mut at) = (0, 0);
     while part < parts.len() {
         let mut index = 0;

@@ -8,25 +8,58 @@ use crate::model::{
     Namespace, OwnerId, Record, RunStatus, TaskId, TaskKind, TaskStatus, Timestamp, Wait,
 };
 use crate::store::{
-    BlockedReason, Claim, Claimed, ClaimedTask, Heartbeat, Lacking, Overdue, Registered,
-    Registration, Renewal, Renewed, Role, Roles, StillHeld, Sweep, Swept, Term, Unattended, Wanted,
+    BlockedReason, Claim, Claimed, ClaimedTask, Entered, Heartbeat, Lacking, Overdue, Quota,
+    QuotaOf, Registered, Registration, Renewal, Renewed, Role, Roles, StillHeld, Sweep, Swept,
+    Term, Unattended, Wanted,
 };
 
 impl Tables {
     pub(super) fn claim(&mut self, claim: &Claim) -> Claimed {
         let (mut tasks, mut next_due) = (Vec::new(), None);
-        for wanted in &claim.wanted {
+        let entered = self.enter(claim);
+        let (bounded, again) = claim.within(&entered, self.now.as_micros());
+        for wanted in &bounded.wanted {
             let (claimed, next) = self.claim_of(claim, wanted);
             if claimed.is_empty() {
                 next_due = [next_due, next].into_iter().flatten().min();
             }
             tasks.extend(claimed);
         }
-        Claimed {
+        let claimed = Claimed {
             now: self.now,
             tasks,
             next_due,
+        };
+        for it in entered {
+            let key = Self::quota_key(claim, it.quota);
+            self.paid.insert(key, it.paid(&claimed));
         }
+        claimed.or_again(again)
+    }
+
+    /// What the quotas of `claim` have to count.
+    fn enter(&self, claim: &Claim) -> Vec<Entered> {
+        let entered = claim.quotas.iter().map(|quota| {
+            let counts = |task: &&TaskRow| {
+                task.status == TaskStatus::Leased
+                    && task.namespace == claim.namespace
+                    && task.kind == quota.kind
+                    && (quota.of == QuotaOf::Namespace || task.queue == claim.queue)
+                    && task.lease_expires_at > self.now
+            };
+            let paid_until = self.paid.get(&Self::quota_key(claim, *quota));
+            Entered {
+                quota: *quota,
+                active: self.tasks.values().filter(counts).count() as u64,
+                paid_until: paid_until.copied().unwrap_or(0),
+            }
+        });
+        entered.collect()
+    }
+
+    fn quota_key(claim: &Claim, quota: Quota) -> (Namespace, String, TaskKind) {
+        let queue = quota.of.queue(claim).to_owned();
+        (claim.namespace.clone(), queue, quota.kind)
     }
 
     /// Tasks of one kind, and when the next one will be due.

@@ -29,6 +29,8 @@ pub(super) struct Tables {
     /// What is promoted, and what that replaced.
     pub(super) promoted: HashMap<Namespace, (Option<BuildId>, Option<BuildId>)>,
     pub(super) endings: BTreeMap<(Namespace, BuildId), (Ending, Timestamp)>,
+    /// Until when quotas are paid, by namespace, queue and kind.
+    pub(super) paid: HashMap<(Namespace, String, TaskKind), i64>,
     pub(super) workers: BTreeMap<String, (Enlistment, Timestamp)>,
     /// What the writes under way have left to be claimed.
     pub(super) ready: Vec<Ready>,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Quota;
 use crate::model::{
     AttemptId, BuildId, Namespace, OwnerId, Payload, Queue, Record, Run, RunId, Task, TaskId,
     TaskKind, Timestamp, TypeName,
@@ -18,6 +19,9 @@ pub struct Claim {
     pub wanted: Vec<Wanted>,
     /// The builds that the claimer can continue; `None` for all. A task without a build suits any.
     pub builds: Option<Vec<BuildId>>,
+    /// What it keeps within, in the order in which they are locked, the same for all who claim.
+    /// Claims with a quota in common come one after the other.
+    pub quotas: Vec<Quota>,
     /// Who claims.
     pub owner: OwnerId,
     /// For how long.

@@ -16,6 +16,7 @@ mod hints;
 mod migrate;
 mod namespaces;
 mod plain;
+mod quotas;
 mod read;
 mod retention;
 mod schedule;

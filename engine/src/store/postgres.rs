@@ -16,6 +16,7 @@ mod migrate;
 mod namespaces;
 mod notify;
 mod plain;
+mod quotas;
 mod read;
 mod retention;
 mod schedule;
@@ -208,7 +209,7 @@ impl Store for Postgres {
     }
 
     fn claim<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Claimed> {
-        Box::pin(retry(|| claim::claim(self, claim)))
+        Box::pin(retry(|| quotas::claim(self, claim)))
     }
 
     fn load<'a>(&'a self, wanted: &'a [Load]) -> Reply<'a, Loaded> {

@@ -17,6 +17,7 @@ mod migrate;
 mod namespaces;
 mod plain;
 mod presence;
+mod quotas;
 mod read;
 mod retention;
 mod schedule;

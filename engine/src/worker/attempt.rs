@@ -269,6 +269,8 @@ impl Shop {
     ) -> Result<()> {
         let task = &claimed.task;
         if attempt.is_none()
+            // A turn here would take no lease, and so pass a bound by.
+            && !self.is_bounded(&self.queue, TaskKind::Workflow)
             && let Some(mut live) = self.cache.take(&task.run)
         {
             live.draft.set_now(message.at);

@@ -222,6 +222,7 @@ impl Shop {
         let claim = Claim {
             namespace: self.namespace.clone(),
             queue: self.queue.clone(),
+            quotas: self.quotas(requests.iter().map(|request| watches[request.place].kind)),
             wanted: wanted.collect(),
             builds: self.core.compatibility().claims(),
             owner: self.core.owner(),
@@ -257,13 +258,15 @@ impl Shop {
             for (task, slot) in ours.into_iter().zip(slots) {
                 let shop = Arc::clone(self);
                 self.spawn(async move {
-                    match task.task.kind {
+                    let kind = task.task.kind;
+                    match kind {
                         TaskKind::Workflow => {
-                            shop.turn(task, sent).await;
+                            Arc::clone(&shop).turn(task, sent).await;
                             drop(slot);
                         }
-                        TaskKind::Activity => shop.attempt(task, sent, slot).await,
+                        TaskKind::Activity => Arc::clone(&shop).attempt(task, sent, slot).await,
                     }
+                    shop.tell_freed(kind);
                 });
             }
         }

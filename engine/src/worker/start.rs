@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::Shop;
 use super::live::{Live, Trouble};
-use crate::model::{Due, Event, TaskId};
+use crate::model::{Due, Event, TaskId, TaskKind};
 use crate::store::{Lease, Outcome, Start, Write};
 use crate::transition::Identity;
 
@@ -26,7 +26,8 @@ impl Shop {
         let is_ours = start.queue == self.queue
             && start.due == Due::Now
             && self.knows(&start.namespace, &start.name)
-            && self.supports(start.build.as_ref());
+            && self.supports(start.build.as_ref())
+            && !self.is_bounded(&start.queue, TaskKind::Workflow);
         if !is_ours || self.is_closing() {
             return None;
         }

@@ -30,6 +30,7 @@ mod pages;
 mod pooled;
 mod processes;
 mod races;
+mod quotas;
 mod reads;
 mod retention;
 mod schedulers;
@@ -193,6 +194,11 @@ on_every_dialect! {
         a_hot_queue_starves_no_cold_one
         all_activities_at_once_may_start_workflows_and_wait_for_them
         signals_that_meet_their_waits_all_arrive_in_order
+    quotas {
+        a_quota_of_leases_holds_over_all_who_claim
+        a_quota_of_a_minute_holds_over_all_who_claim
+        a_quota_of_a_namespace_counts_all_its_queues
+        bounded_processes_run_no_more_than_their_bound
     }
     crowds {
         many_writers_and_claimers_see_no_deadlock
@@ -373,6 +379,12 @@ async fn a_process_of_another_test() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_of_another_test() {
     storm::worker().await;
+}
+
+/// Not a test by itself: what [`quotas`] runs as other processes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bounded_process_of_another_test() {
+    quotas::node().await;
 }
 
 /// Not a test by itself: what [`deploys`] runs as other processes.

@@ -93,6 +93,7 @@ impl Stage {
             queue: queue(of),
             wanted: vec![self.wanted_of(kind, limit)],
             builds: None,
+            quotas: Vec::new(),
             owner: owner("a"),
             ttl: LONG,
         }

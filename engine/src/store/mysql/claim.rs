@@ -12,6 +12,7 @@ use super::super::{
 use super::Mysql;
 use super::batch::{Transaction, json};
 use super::error::{at, at_commit};
+use super::quotas;
 use super::sql::{self, event_columns, ids};
 use crate::model::{Priority, TaskKind, TaskStatus};
 
@@ -193,13 +194,10 @@ pub(super) async fn claim(pool: &MySqlPool, claim: &Claim) -> Result<Claimed> {
         if found.iter().all(|row| row.task_id.is_none()) {
             break;
         }
-        let (now, tasks, events) = take(pool, claim, (now, &found)).await?;
-        if !tasks.is_empty() {
-            let looked = Looked {
-                now,
-                next_due: next_due(claim, &found, &tasks),
-            };
-            return answers::claimed(looked, tasks, events);
+        let claimed = take(pool, claim, (now, &found)).await?;
+        // What a quota holds back, a wider look does not find either.
+        if !claimed.tasks.is_empty() || !claim.quotas.is_empty() {
+            return Ok(claimed);
         }
     }
     answers::claimed(looked, Vec::new(), Vec::new())
@@ -249,10 +247,17 @@ async fn take(
     pool: &MySqlPool,
     claim: &Claim,
     (seen, found): (i64, &[LookRow]),
-) -> Result<(i64, Vec<TaskRow>, Vec<RecordRow>)> {
+) -> Result<Claimed> {
     let mut transaction = Transaction::begin(pool, CLAIMING).await?;
+    let entered = quotas::enter(&mut transaction, claim).await?;
     let mut tasks: Vec<TaskRow> = Vec::new();
-    for wanted in &claim.wanted {
+    // After the locks: what others have claimed until then is counted, and paid.
+    let counted = match entered.as_slice() {
+        [] => seen,
+        _ => transaction.now().await?,
+    };
+    let (bounded, again) = claim.within(&entered, counted);
+    for wanted in &bounded.wanted {
         let of_kind = found.iter().filter(|row| row.kind == wanted.kind.as_str());
         let candidates: Vec<_> = of_kind.filter_map(|row| row.task_id.as_ref()).collect();
         if candidates.is_empty() {
@@ -280,9 +285,15 @@ async fn take(
     }
     transaction.put(sql::PUT_TASKS, &tasks).await?;
     let events = scheduled(&mut transaction, &answers::scheduled(&tasks)).await?;
+    let looked = Looked {
+        now,
+        next_due: next_due(claim, found, &tasks),
+    };
+    let claimed = answers::claimed(looked, tasks, events)?;
+    quotas::pay(&mut transaction, claim, (&entered, &claimed)).await?;
     let committed = transaction.0.commit().await;
     committed.map_err(at_commit(CLAIMING))?;
-    Ok((now, tasks, events))
+    Ok(claimed.or_again(again))
 }
 
 async fn scheduled(transaction: &mut Transaction<'_>, places: &[Place]) -> Result<Vec<RecordRow>> {

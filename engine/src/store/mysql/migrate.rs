@@ -9,7 +9,7 @@ use super::sql::clock;
 
 /// Every step of the schema, from the first on. A step that was released is never changed; each
 /// leaves a schema on which the version before still works, and can be repeated after half of it.
-pub(super) const STEPS: [&str; 8] = [
+pub(super) const STEPS: [&str; 9] = [
     include_str!("../../../migrations/mysql/0001_engine.sql"),
     include_str!("../../../migrations/mysql/0002_schedules.sql"),
     include_str!("../../../migrations/mysql/0003_attributes.sql"),
@@ -18,6 +18,7 @@ pub(super) const STEPS: [&str; 8] = [
     include_str!("../../../migrations/mysql/0006_namespaces.sql"),
     include_str!("../../../migrations/mysql/0007_signals.sql"),
     include_str!("../../../migrations/mysql/0008_builds.sql"),
+    include_str!("../../../migrations/mysql/0009_quotas.sql"),
 ];
 
 const SERVER: &str = "SELECT VERSION()";

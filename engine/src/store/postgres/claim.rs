@@ -171,15 +171,27 @@ const UNATTENDED: &str = "
     WHERE closed_at IS NULL AND namespace = $1 AND (started_at, run_id) > ($2, $3)
     ORDER BY started_at, run_id LIMIT $4";
 
+pub(super) const CLAIMING: &str = "claiming tasks";
+
 pub(super) async fn claim(store: &Postgres, claim: &Claim) -> Result<Claimed> {
-    const WHAT: &str = "claiming tasks";
+    let mut connection = Single::begin(store, CLAIMING).await?;
+    let claimed = take(store.statements, &mut connection, claim).await?;
+    connection.end(store, CLAIMING).await?;
+    Ok(claimed)
+}
+
+/// Claims, over a connection or in a transaction.
+pub(super) async fn take(
+    statements: Statements,
+    connection: &mut PgConnection,
+    claim: &Claim,
+) -> Result<Claimed> {
+    const WHAT: &str = CLAIMING;
     let of = |kind| claim.wanted_of(kind);
     let names = |wanted: Option<&Wanted>| wanted.map_or(Vec::new(), |it| texts(&it.names));
     let most = |wanted: Option<&Wanted>| wanted.map_or(0, |it| i64::from(it.limit));
     let (turns, activities) = (of(TaskKind::Workflow), of(TaskKind::Activity));
-    let mut connection = Single::begin(store, WHAT).await?;
-    let rows = store
-        .statements
+    let rows = statements
         .done(CLAIM)
         .bind(claim.namespace.as_str())
         .bind(claim.queue.as_str())
@@ -197,11 +209,9 @@ pub(super) async fn claim(store: &Postgres, claim: &Claim) -> Result<Claimed> {
     let (looked, tasks) = looked(&rows).map_err(at(WHAT))?;
     // Events do not change, so they are read after the claim, which is a transaction of its own.
     let places = answers::scheduled(&tasks);
-    let events = scheduled(store.statements, &mut connection, &places);
+    let events = scheduled(statements, connection, &places);
     let unread = |error: Error| Error::timeout(WHAT).with_source(error);
-    let claimed = answers::claimed(looked, tasks, events.await.map_err(unread)?);
-    connection.end(store, WHAT).await?;
-    claimed
+    answers::claimed(looked, tasks, events.await.map_err(unread)?)
 }
 
 fn looked(rows: &[PgRow]) -> Result<(Looked, Vec<TaskRow>), sqlx::Error> {

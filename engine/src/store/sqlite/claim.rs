@@ -11,6 +11,7 @@ use super::super::{
 use super::Sqlite;
 use super::batch::json;
 use super::error::{at, at_commit};
+use super::quotas;
 use super::sql::{self, clock, event_columns};
 use crate::model::TaskKind;
 
@@ -197,8 +198,10 @@ pub(super) async fn claim(store: &Sqlite, claim: &Claim) -> Result<Claimed> {
     drop(reader);
     let begun = super::begin(&store.writer).await;
     let mut transaction = begun.map_err(at(WHAT))?;
-    let found = look(&mut transaction, claim).await?;
+    let entered = quotas::enter(&mut transaction, claim).await?;
     let now: i64 = now(&mut transaction).await?;
+    let (bounded, again) = claim.within(&entered, now);
+    let found = look(&mut transaction, &bounded).await?;
     let tasks: Vec<TaskRow> = sqlx::query_as(CLAIM)
         .bind(json(&found.taken)?)
         .bind(claim.owner.as_str())
@@ -208,12 +211,14 @@ pub(super) async fn claim(store: &Sqlite, claim: &Claim) -> Result<Claimed> {
         .await
         .map_err(at(WHAT))?;
     let events = scheduled(&mut transaction, &answers::scheduled(&tasks)).await?;
-    transaction.commit().await.map_err(at_commit(WHAT))?;
     let looked = Looked {
         now,
         next_due: found.next_due,
     };
-    answers::claimed(looked, tasks, events)
+    let claimed = answers::claimed(looked, tasks, events)?;
+    quotas::pay(&mut transaction, claim, (&entered, &claimed)).await?;
+    transaction.commit().await.map_err(at_commit(WHAT))?;
+    Ok(claimed.or_again(again))
 }
 
 async fn look(connection: &mut SqliteConnection, claim: &Claim) -> Result<Found> {

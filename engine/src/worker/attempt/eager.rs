@@ -31,7 +31,8 @@ impl Shop {
         let owner = self.core.owner();
         for activity in &mut turn.activities {
             let is_ours = activity.queue == self.queue
-                && self.registry.activity_named(&activity.name).is_some();
+                && self.registry.activity_named(&activity.name).is_some()
+                && !self.is_bounded(&activity.queue, TaskKind::Activity);
             if !is_ours {
                 continue;
             }
