@@ -1,6 +1,7 @@
 //! How much of a queue or a namespace may be under way, in all processes together.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
 use coord_core::{Env, Result, Variable};
 
@@ -12,7 +13,7 @@ use crate::store::{Quota, QuotaOf};
 pub struct Bound {
     /// How many may be leased at a time; `None` for any number.
     pub active: Option<u32>,
-    /// How many may begin in a minute, in whatever minute; `None` for any number.
+    /// How many may begin in a minute, in whatever minute, at least one; `None` for any number.
     pub per_minute: Option<u32>,
 }
 
@@ -81,19 +82,23 @@ impl Quotas {
     /// # Errors
     /// `Invalid`, naming the variable, its value and what it must be.
     pub fn from_env(env: &Env) -> Result<Self> {
-        let read = |variable| env.parsed(variable, "a whole number");
+        let count = |variable| -> Result<Option<u32>> { env.parsed(variable, "a whole number") };
+        let rate = |variable| -> Result<Option<u32>> {
+            let rate: Option<NonZeroU32> = env.parsed(variable, "a whole number above 0")?;
+            Ok(rate.map(NonZeroU32::get))
+        };
         let mut quotas = Self::default();
         for (kind, [queue, queue_rate, namespace, namespace_rate]) in [
             (TaskKind::Workflow, &WORKFLOW),
             (TaskKind::Activity, &ACTIVITY),
         ] {
             let of_queue = Bound {
-                active: read(queue)?,
-                per_minute: read(queue_rate)?,
+                active: count(queue)?,
+                per_minute: rate(queue_rate)?,
             };
             let of_namespace = Bound {
-                active: read(namespace)?,
-                per_minute: read(namespace_rate)?,
+                active: count(namespace)?,
+                per_minute: rate(namespace_rate)?,
             };
             quotas = quotas
                 .each_queue(kind, of_queue)
@@ -197,14 +202,16 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_named() {
-        let env = Env::from_pairs([("DW_WORKFLOW_TASK_MAX_DISPATCHES_PER_MINUTE", "few")]);
+        for wrong in ["few", "0"] {
+            let env = Env::from_pairs([("DW_WORKFLOW_TASK_MAX_DISPATCHES_PER_MINUTE", wrong)]);
 
-        let error = Quotas::from_env(&env).expect_err("no number");
+            let error = Quotas::from_env(&env).expect_err("no number");
 
-        let text = error.to_string();
-        assert!(
-            text.contains("DW_WORKFLOW_TASK_MAX_DISPATCHES_PER_MINUTE"),
-            "{text}"
-        );
+            let text = error.to_string();
+            assert!(
+                text.contains("DW_WORKFLOW_TASK_MAX_DISPATCHES_PER_MINUTE"),
+                "{text}"
+            );
+        }
     }
 }

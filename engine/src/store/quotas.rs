@@ -129,15 +129,6 @@ impl Claim {
 }
 
 impl Claimed {
-    /// Nothing, at `now`.
-    pub(crate) const fn nothing(now: i64) -> Self {
-        Self {
-            now: Timestamp::from_micros(now),
-            tasks: Vec::new(),
-            next_due: None,
-        }
-    }
-
     /// Says that there may be more `again`.
     pub(crate) fn or_again(mut self, again: Option<Timestamp>) -> Self {
         self.next_due = [self.next_due, again].into_iter().flatten().min();

@@ -29,8 +29,8 @@ mod pages;
 #[cfg(feature = "postgres")]
 mod pooled;
 mod processes;
-mod races;
 mod quotas;
+mod races;
 mod reads;
 mod retention;
 mod schedulers;
@@ -194,6 +194,7 @@ on_every_dialect! {
         a_hot_queue_starves_no_cold_one
         all_activities_at_once_may_start_workflows_and_wait_for_them
         signals_that_meet_their_waits_all_arrive_in_order
+    }
     quotas {
         a_quota_of_leases_holds_over_all_who_claim
         a_quota_of_a_minute_holds_over_all_who_claim

@@ -7,6 +7,7 @@ use super::super::{Claim, Claimed};
 use super::claim::{self, CLAIMING};
 use super::error::{at, at_commit};
 use super::{Postgres, WRITE};
+use crate::model::Timestamp;
 
 const ENTER: &str = "
     INSERT INTO engine_quotas AS q (namespace, queue, task_type, paid_until) VALUES ($1, $2, $3, 0)
@@ -54,7 +55,11 @@ pub(super) async fn claim(store: &Postgres, claim: &Claim) -> Result<Claimed> {
     }
     let (bounded, again) = claim.within(&entered, now);
     let claimed = if bounded.wanted.is_empty() {
-        Claimed::nothing(now)
+        Claimed {
+            now: Timestamp::from_micros(now),
+            tasks: Vec::new(),
+            next_due: None,
+        }
     } else {
         claim::take(store.statements, &mut transaction.inner, &bounded).await?
     };
