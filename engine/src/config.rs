@@ -83,6 +83,7 @@ pub struct EngineConfig {
     /// What is logged by a program that sets up a log; the engine itself sets up none.
     pub log_level: LogLevel,
     place: Place,
+    is_pooled: bool,
     drivers: Vec<Driver>,
     validation: Validation,
     #[cfg(feature = "redis")]
@@ -119,6 +120,7 @@ impl EngineConfig {
             update_wait: read::update_wait(env)?,
             log_level: read::log_level(env)?,
             place,
+            is_pooled: env.flag(&v::DB_POOLER)?.unwrap_or(false),
             drivers,
             validation: hints::validation(env)?,
             #[cfg(feature = "redis")]
@@ -145,7 +147,11 @@ impl EngineConfig {
     /// `Invalid` when this program was built without what the environment asks for.
     pub fn builder(&self) -> Result<EngineBuilder> {
         report::emit(self);
-        let store = self.place.open()?;
+        let store = if self.is_pooled {
+            self.place.open_behind_pooler()?
+        } else {
+            self.place.open()?
+        };
         let builder = EngineBuilder::on(Arc::clone(&store))
             .limits(self.limits)
             .compatibility(self.compatibility.clone())

@@ -47,6 +47,7 @@ const OWN: &[Variable] = &[
     DB_DATABASE,
     DB_USERNAME,
     DB_PASSWORD,
+    DB_POOLER,
     CACHE_DRIVER,
     APP_NAME,
     LOG_LEVEL,
@@ -164,6 +165,11 @@ pub(super) const HEARTBEAT: Variable = Variable::new(
     "COORD_ENGINE_HEARTBEAT",
     "5s",
     "How often a process shows that it lives.",
+);
+pub(super) const DB_POOLER: Variable = Variable::new(
+    "COORD_ENGINE_POOLER",
+    "false",
+    "Whether a pooler of PostgreSQL hands each transaction to another connection and follows no named statements, as PgBouncer before 1.21 does: statements then have no names.",
 );
 pub(super) const TERM: Variable = Variable::new(
     "COORD_ENGINE_TERM",

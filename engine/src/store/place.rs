@@ -79,6 +79,18 @@ impl Place {
         }
     }
 
+    /// The store there, for a pooler that follows no named statements; only PostgreSQL has such.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub(crate) fn open_behind_pooler(&self) -> Result<Arc<dyn Store>> {
+        match self {
+            Self::Url(url) if self.is_postgres() => url::open_behind_pooler(&url.0),
+            Self::Server(server) if self.is_postgres() => url::open_behind_pooler_at(server),
+            _ => self.open(),
+        }
+    }
+
     /// Whether `LISTEN` and `NOTIFY` are to be had there.
     pub(crate) fn is_postgres(&self) -> bool {
         match self {

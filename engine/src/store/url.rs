@@ -46,6 +46,22 @@ pub(crate) fn open_file(file: &str) -> Result<Arc<dyn Store>> {
     sqlite_file(file)
 }
 
+/// The store at `url` of PostgreSQL, with statements that have no names. Nothing is opened yet.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn open_behind_pooler(url: &str) -> Result<Arc<dyn Store>> {
+    pooled(url)
+}
+
+/// The store at `server` of PostgreSQL, with statements that have no names. Nothing is opened yet.
+///
+/// # Errors
+/// As [`open_at`].
+pub(crate) fn open_behind_pooler_at(server: &Server) -> Result<Arc<dyn Store>> {
+    pooled_at(server)
+}
+
 macro_rules! dialect {
     ($feature:literal $name:ident($place:ident: $Place:ty) $open:expr) => {
         fn $name($place: &$Place) -> Result<Arc<dyn Store>> {
@@ -66,6 +82,10 @@ macro_rules! dialect {
 
 dialect! { "postgres" postgres(url: str) super::Postgres::connect(url)? }
 dialect! { "postgres" postgres_at(server: Server) super::Postgres::at(server) }
+dialect! { "postgres" pooled(url: str) super::Postgres::connect(url)?.without_named_statements() }
+dialect! {
+    "postgres" pooled_at(server: Server) super::Postgres::at(server).without_named_statements()
+}
 dialect! { "mysql" mysql(url: str) super::Mysql::connect(url)? }
 dialect! { "mysql" mysql_at(server: Server) super::Mysql::at(server) }
 dialect! { "sqlite" sqlite(url: str) super::Sqlite::connect(url)? }

@@ -213,6 +213,15 @@ impl Database {
         }
     }
 
+    /// Whether it is PostgreSQL behind a pooler.
+    pub(crate) fn is_pooled(&self) -> bool {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => server::set(&POOLER).is_some(),
+            _ => false,
+        }
+    }
+
     /// How another process finds it; `None` for what lives in this one.
     pub(crate) fn address(&self) -> Option<String> {
         match self {

@@ -50,7 +50,9 @@ pub(crate) async fn an_engine_is_what_its_environment_says(stage: Stage) {
     let Some(address) = stage.database.address() else {
         return;
     };
+    let is_pooled = stage.database.is_pooled().to_string();
     let more = [
+        ("COORD_ENGINE_POOLER", is_pooled),
         ("WORKFLOW_V2_NAMESPACE", "shop".to_owned()),
         ("DW_V2_QUEUE", "orders".to_owned()),
         ("CACHE_DRIVER", "database".to_owned()),
