@@ -14,7 +14,19 @@ const PRIMITIVES: &str = "bench/primitives/Cargo.toml";
 const ENGINE: &str = "bench/engine/Cargo.toml";
 
 /// Those that `ENGINE` knows; the first one means all of them.
-const OF_ENGINE: [&str; 6] = ["engine", "steps", "noop", "start", "slow-disk", "dialects"];
+const OF_ENGINE: [&str; 11] = [
+    "engine",
+    "steps",
+    "noop",
+    "start",
+    "fan-out",
+    "pickup",
+    "idle",
+    "resume",
+    "growth",
+    "slow-disk",
+    "dialects",
+];
 
 /// Where the benchmarks find their server.
 const URL: &str = "COORD_BENCH_REDIS_URL";

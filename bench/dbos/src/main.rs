@@ -1,10 +1,13 @@
 //! dbos, as its documentation shows it: one instance, its default pool, `run` for work that is
 //! waited for, the client for work that is queued.
 
+use std::future::IntoFuture;
+
 use coord_bench_measure::Result;
 use coord_bench_measure::peer::{Task, serve};
 use coord_bench_measure::round::{Driven, drive};
 use dbos::{Client, ClientConfig, Config, DBOS, QueueConflict, QueueOptions, step};
+use futures_util::future::join_all;
 
 const QUEUE: &str = "nobody_listens";
 
@@ -19,6 +22,7 @@ async fn main() -> Result<()> {
     });
     let noop = dbos.register_workflow("noop", noop)?;
     let steps = dbos.register_workflow("steps", steps)?;
+    let fan_out = dbos.register_workflow("fan-out", fan_out)?;
     dbos.launch().await?;
     dbos.register_queue(
         QUEUE,
@@ -43,6 +47,14 @@ async fn main() -> Result<()> {
                 drive(task.in_flight, time, move |_| {
                     let steps = steps.clone();
                     async move { Ok(steps.run(1).await.map(drop)?) }
+                })
+                .await
+            }
+            "fan-out" => {
+                let fan_out = fan_out.clone();
+                drive(task.in_flight, time, move |_| {
+                    let fan_out = fan_out.clone();
+                    async move { Ok(fan_out.run(1).await.map(drop)?) }
                 })
                 .await
             }
@@ -73,6 +85,20 @@ async fn steps(_: u64) -> dbos::Result<usize> {
         let value: String =
             step("step", async || dbos::Result::<String>::Ok("x".repeat(100))).await?;
         bytes += value.len();
+    }
+    Ok(bytes)
+}
+
+/// A hundred steps, built first and then driven together, as it asks for.
+async fn fan_out(_: u64) -> dbos::Result<usize> {
+    let steps = (0..100).map(|_| {
+        let step = step("step", async || dbos::Result::<String>::Ok("x".repeat(100)));
+        step.into_future()
+    });
+    let steps: Vec<_> = steps.collect();
+    let mut bytes = 0;
+    for value in join_all(steps).await {
+        bytes += value?.len();
     }
     Ok(bytes)
 }

@@ -36,6 +36,17 @@ async fn main() -> Result<()> {
             }
             Ok::<_, String>(bytes.to_string())
         })
+        .register(
+            "fan-out",
+            |ctx: OrchestrationContext, _: String| async move {
+                let steps = (0..100).map(|_| ctx.schedule_activity("step", "1"));
+                let mut bytes = 0;
+                for value in ctx.join(steps.collect()).await {
+                    bytes += value?.len();
+                }
+                Ok::<_, String>(bytes.to_string())
+            },
+        )
         .build();
     let options = RuntimeOptions {
         orchestration_concurrency: DISPATCHERS,
@@ -49,6 +60,7 @@ async fn main() -> Result<()> {
         let (name, is_waited_for) = match task.work.as_str() {
             "noop" => ("noop", true),
             "steps" => ("steps", true),
+            "fan-out" => ("fan-out", true),
             // Of an orchestration that nobody here knows, so that only the start is measured.
             "start" => ("unknown", false),
             other => return Err(format!("it has no {other}").into()),

@@ -31,17 +31,21 @@ pub(crate) struct Sample {
 }
 
 /// All sides of a comparison.
-struct Sides<'a> {
+pub(crate) struct Sides<'a> {
     server: &'a Server,
-    ours: Ours,
-    peers: Vec<Peer>,
+    pub(crate) ours: Ours,
+    pub(crate) peers: Vec<Peer>,
     notes: Vec<String>,
 }
 
 pub(crate) const OURS: &str = "coord_bench_ours";
 
 impl<'a> Sides<'a> {
-    async fn start(server: &'a Server, peers: &[&'static str], flush_us: u32) -> Result<Self> {
+    pub(crate) async fn start(
+        server: &'a Server,
+        peers: &[&'static str],
+        flush_us: u32,
+    ) -> Result<Self> {
         let url = server.create(OURS).await?;
         if flush_us > 0 {
             server.slow_down(OURS, flush_us).await?;
@@ -66,7 +70,7 @@ impl<'a> Sides<'a> {
         Ok(sides)
     }
 
-    async fn end(self) -> Result<Vec<String>> {
+    pub(crate) async fn end(self) -> Result<Vec<String>> {
         let Self {
             server,
             ours,
@@ -87,7 +91,7 @@ impl<'a> Sides<'a> {
     }
 
     /// Rounds of `works`, and of the peers, with `tasks` at a time: first ours, then theirs.
-    async fn rounds(
+    pub(crate) async fn rounds(
         &mut self,
         works: &[Work],
         tasks: usize,
@@ -167,7 +171,7 @@ impl<'a> Asked<'a> {
 }
 
 /// The peers that did the work, with their rounds.
-fn measured<'a>(
+pub(crate) fn measured<'a>(
     peers: &'a [Peer],
     theirs: &'a [Vec<Sample>],
 ) -> impl Iterator<Item = (&'a Peer, &'a Vec<Sample>)> {
@@ -324,30 +328,6 @@ pub(crate) async fn noop(server: &Server) -> Result<Table> {
     table("Workflows that do nothing", rows, notes)
 }
 
-/// B1: starts.
-pub(crate) async fn start(server: &Server) -> Result<Table> {
-    let mut sides = Sides::start(server, &["dbos", "duroxide"], 0).await?;
-    let mut rows = Vec::new();
-    for tasks in [1, 32] {
-        let (ours, theirs) = sides.rounds(&[Work::Start], tasks).await?;
-        for (peer, theirs) in measured(&sides.peers, &theirs) {
-            let work = format!("start, {tasks} at a time");
-            let row = compare(&work, "starts/s", &ours[0], peer.name, theirs);
-            rows.push(match (peer.name, tasks) {
-                ("dbos", 32) => row.aim(Target::RatioAtLeast(2.0)),
-                ("duroxide", 32) => row.aim(Target::RatioAtLeast(1.0)),
-                _ => row,
-            });
-        }
-    }
-    let notes = sides.end().await?;
-    table(
-        "Starts, durable, of workflows that nobody runs",
-        rows,
-        notes,
-    )
-}
-
 /// B3 on a disk that takes longer to flush.
 pub(crate) async fn slow_disk(server: &Server) -> Result<Table> {
     let mut sides = Sides::start(server, &["dbos"], FLUSH_US).await?;
@@ -365,6 +345,28 @@ pub(crate) async fn slow_disk(server: &Server) -> Result<Table> {
         "each flush made {FLUSH_US} us longer by commit_delay"
     ));
     table("Ten sequential steps on a slow disk", rows, notes)
+}
+
+/// What ours came to, beside another figure of ours, neither of them a rate.
+pub(crate) fn figures(
+    work: &str,
+    unit: &'static str,
+    ours: impl IntoIterator<Item = f64>,
+    (peer, theirs): (&str, impl IntoIterator<Item = f64>),
+) -> Row {
+    let (ours, theirs) = (Spread::of(ours), Spread::of(theirs));
+    Row {
+        work: work.to_owned(),
+        peer: peer.to_owned(),
+        unit,
+        ratio: ours.median / theirs.median,
+        ours,
+        theirs,
+        target: None,
+        met: None,
+        our_cost: Cost::default(),
+        their_cost: Cost::default(),
+    }
 }
 
 pub(crate) fn table(title: &str, rows: Vec<Row>, notes: Vec<String>) -> Result<Table> {

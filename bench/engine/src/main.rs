@@ -2,10 +2,16 @@
 
 mod compare;
 mod dialects;
+mod fan_out;
+mod growth;
+mod idle;
 mod mysql;
 mod ours;
 mod peers;
+mod pickup;
+mod resume;
 mod server;
+mod starts;
 
 use std::process::ExitCode;
 
@@ -16,17 +22,47 @@ use coord_core::{Env, Variable};
 use mysql::MySql;
 use server::Server;
 
-const URL: Variable = Variable::new("COORD_BENCH_PG_URL", "postgres://postgres@127.0.0.1:5432", "The PostgreSQL server to measure on, without a database: nothing else may use it meanwhile.");
+const URL: Variable = Variable::new(
+    "COORD_BENCH_PG_URL",
+    "postgres://postgres@127.0.0.1:5432",
+    "The PostgreSQL server to measure on, without a database: nothing else may use it meanwhile.",
+);
 
-const MYSQL_URL: Variable = Variable::new("COORD_BENCH_MYSQL_URL", "mysql://root@127.0.0.1:3306", "The MySQL or MariaDB server to measure on, without a database: nothing else may use it meanwhile.");
+const MYSQL_URL: Variable = Variable::new(
+    "COORD_BENCH_MYSQL_URL",
+    "mysql://root@127.0.0.1:3306",
+    "The MySQL or MariaDB server to measure on, without a database: nothing else may use it meanwhile.",
+);
+
+const REDIS_URL: Variable = Variable::new(
+    "COORD_BENCH_REDIS_URL",
+    "redis://127.0.0.1:6379",
+    "The Redis that carries hints in one of the benchmarks.",
+);
 
 /// Both cores of a small machine, which the server needs as well.
 const WORKERS: usize = 2;
 
-const NAMES: [&str; 5] = ["steps", "noop", "start", "slow-disk", "dialects"];
+const NAMES: [&str; 10] = [
+    "steps",
+    "noop",
+    "start",
+    "fan-out",
+    "pickup",
+    "idle",
+    "resume",
+    "growth",
+    "slow-disk",
+    "dialects",
+];
 
 fn main() -> ExitCode {
     let names: Vec<_> = std::env::args().skip(1).collect();
+    if let [name, arguments @ ..] = names.as_slice()
+        && name == pickup::NODE
+    {
+        return finished(block_on(WORKERS, pickup::serve(arguments)));
+    }
     if let Some(name) = names.iter().find(|name| !NAMES.contains(&name.as_str())) {
         eprintln!("bench: {name} is none of {}", NAMES.join(", "));
         return ExitCode::from(2);
@@ -38,6 +74,7 @@ async fn run(names: &[String]) -> Result<()> {
     let env = Env::process();
     let server = Server::new(env.text(&URL)?.unwrap_or(URL.default));
     let mysql = MySql::new(env.text(&MYSQL_URL)?.unwrap_or(MYSQL_URL.default));
+    let redis = env.text(&REDIS_URL)?.unwrap_or(REDIS_URL.default);
     let identity = server.identity().await?;
     let mut results = Results::open();
     for name in NAMES {
@@ -48,7 +85,12 @@ async fn run(names: &[String]) -> Result<()> {
         let mut table = match name {
             "steps" => compare::steps(&server).await?,
             "noop" => compare::noop(&server).await?,
-            "start" => compare::start(&server).await?,
+            "start" => starts::start(&server).await?,
+            "fan-out" => fan_out::fan_out(&server).await?,
+            "pickup" => pickup::pickup(&server, redis).await?,
+            "idle" => idle::idle(&server).await?,
+            "resume" => resume::resume(&server).await?,
+            "growth" => growth::growth(&server).await?,
             "slow-disk" => compare::slow_disk(&server).await?,
             _ => dialects::dialects(&server, &mysql).await?,
         };

@@ -8,7 +8,7 @@ use coord_bench_measure::round::{Driven, drive};
 use coord_bench_measure::statistics::quantile;
 use coord_engine::Engine;
 use coord_engine::client::Client;
-use coord_engine::flow::{Activity, Context, Workflow};
+use coord_engine::flow::{Activity, Context, Workflow, join_all};
 use coord_engine::model::{Failure, Ids, Namespace, Queue};
 use coord_engine::store::Store;
 use coord_engine::worker::{Attempt, Worker};
@@ -22,6 +22,8 @@ pub(crate) enum Work {
     Steps,
     /// The same as activities.
     Activities,
+    /// A hundred of these activities at once.
+    FanOut,
     /// A start, durable, in a queue that nobody serves.
     Start,
 }
@@ -32,6 +34,7 @@ impl Work {
         match self {
             Self::Noop => "noop",
             Self::Steps | Self::Activities => "steps",
+            Self::FanOut => "fan-out",
             Self::Start => "start",
         }
     }
@@ -40,6 +43,7 @@ impl Work {
 pub(crate) const NOOP: Workflow<u64, u64> = Workflow::new("bench.noop");
 const STEPS: Workflow<u64, usize> = Workflow::new("bench.steps");
 const ACTIVITIES: Workflow<u64, usize> = Workflow::new("bench.activities");
+const FAN_OUT: Workflow<u64, usize> = Workflow::new("bench.fan-out");
 const BYTES: Activity<u64, String> = Activity::new("bench.bytes");
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -62,6 +66,7 @@ impl Ours {
             .workflow(NOOP, async |_: Context, input| Ok(input))
             .workflow(STEPS, steps)
             .workflow(ACTIVITIES, activities)
+            .workflow(FAN_OUT, fan_out)
             .activity(BYTES, async |_: Attempt, _: u64| Ok("x".repeat(100)))
             .activities(256)
             .start();
@@ -71,6 +76,14 @@ impl Ours {
             ids: Arc::new(Ids::random()),
             _worker: worker,
         })
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    pub(crate) fn ids(&self) -> Arc<Ids> {
+        Arc::clone(&self.ids)
     }
 
     /// Has `tasks` tasks do `work` for `time`.
@@ -84,6 +97,7 @@ impl Ours {
                     Work::Noop => ended(client.start(NOOP, id, &1).await?.handle).await,
                     Work::Steps => ended(client.start(STEPS, id, &1).await?.handle).await,
                     Work::Activities => ended(client.start(ACTIVITIES, id, &1).await?.handle).await,
+                    Work::FanOut => ended(client.start(FAN_OUT, id, &1).await?.handle).await,
                     Work::Start => Ok(client.start(NOOP, id, &1).queue(nobody).await.map(drop)?),
                 }
             }
@@ -127,6 +141,15 @@ async fn activities(ctx: Context, _: u64) -> Result<usize, Failure> {
     let mut bytes = 0;
     for step in 0..10 {
         bytes += ctx.activity(BYTES, &step).await?.len();
+    }
+    Ok(bytes)
+}
+
+async fn fan_out(ctx: Context, _: u64) -> Result<usize, Failure> {
+    let calls = (0..100).map(|number| ctx.activity(BYTES, &number));
+    let mut bytes = 0;
+    for value in join_all(calls).await {
+        bytes += value?.len();
     }
     Ok(bytes)
 }

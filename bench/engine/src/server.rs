@@ -97,6 +97,26 @@ impl Server {
         .await
     }
 
+    /// Carries out `statements` in `database`, each with `size` where it asks for one.
+    pub(crate) async fn fill(
+        &self,
+        database: &str,
+        statements: &'static [&'static str],
+        size: i64,
+    ) -> Result<()> {
+        let mut connection = self.connect(database).await?;
+        for statement in statements {
+            let query = sqlx::query(*statement);
+            let query = if statement.contains("$1") {
+                query.bind(size)
+            } else {
+                query
+            };
+            query.execute(&mut connection).await?;
+        }
+        Ok(())
+    }
+
     async fn run(&self, sql: &str) -> Result<()> {
         let mut connection = self.connect("postgres").await?;
         connection
