@@ -95,7 +95,7 @@ impl Cli {
         let common = &self.common;
         match self.command {
             Command::Serve(serve) => {
-                serve.run().await?;
+                serve.run(common).await?;
                 Ok(Shown::nothing())
             }
             Command::Dev(dev) => dev.run().await,

@@ -16,8 +16,8 @@ pub(super) struct Visit {
     config: EngineConfig,
 }
 
-/// What the environment and the flags say; the flags win.
-pub(super) fn config(common: &Common) -> Result<EngineConfig> {
+/// The environment, with what the flags say in its place.
+pub(super) fn env(common: &Common) -> Env {
     let mut env = Env::process();
     if let Some(url) = &common.database {
         env = env.with("DATABASE_URL", url);
@@ -25,7 +25,12 @@ pub(super) fn config(common: &Common) -> Result<EngineConfig> {
     if let Some(namespace) = &common.namespace {
         env = env.with("DW_V2_NAMESPACE", namespace.as_str());
     }
-    EngineConfig::from_env(&env)
+    env
+}
+
+/// What the environment and the flags say; the flags win.
+pub(super) fn config(common: &Common) -> Result<EngineConfig> {
+    EngineConfig::from_env(&env(common))
 }
 
 impl Visit {

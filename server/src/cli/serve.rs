@@ -13,6 +13,8 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::{Common, place};
+
 /// How often what was measured is put into its buckets, so that it does not pile up while nobody
 /// asks for metrics.
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
@@ -28,9 +30,9 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    pub(crate) async fn run(self) -> Result<()> {
+    pub(crate) async fn run(self, common: &Common) -> Result<()> {
         let metrics = crate::logs::install()?;
-        let env = Env::process();
+        let env = place::env(common);
         let mut config = Config::from_env(&env)?;
         config.listen = self.listen.unwrap_or(config.listen);
         config.is_open = self.open;

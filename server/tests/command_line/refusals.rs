@@ -9,6 +9,7 @@ use crate::stage::{Database, call, ended, program};
 fn an_address_that_is_none_is_refused_before_anything_is_asked() {
     call(&["runs", "list"]).refused(2, &["DATABASE_URL"]);
     call(&["runs", "list", "--database", "oracle://db/x"]).refused(2, &["oracle", "postgres:"]);
+    call(&["serve", "--open", "--database", "oracle://db/x"]).refused(2, &["oracle", "postgres:"]);
     call(&["locks", "inspect", "a"]).refused(2, &["COORD_REDIS_URL"]);
     call(&["locks", "inspect", "a", "--redis", "http://here"]).refused(2, &["redis://"]);
     call(&["health", "--node", "here"]).refused(2, &["here"]);
