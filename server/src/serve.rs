@@ -4,6 +4,11 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
+use axum::extract::State;
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::map_response_with_state;
+use axum::response::Response;
 use coord_core::{Error, Result};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -26,8 +31,16 @@ const MAX_HEADERS: usize = 100;
 /// file descriptors.
 const BREATH: Duration = Duration::from_millis(100);
 
+/// The part of the time to end in which connections without a request are left to their clients: of
+/// the usual 25 s five, and longer than the nginx of deploy/ keeps one that it does not use.
+const IDLE_SHARE: u32 = 5;
+
 /// Serves `node` on `listener` until `end` is ready. Then it says that it is not ready, accepts no
-/// more connections, and answers what it has begun to read, for at most `drain`.
+/// more connections, and answers what arrives on those that there are, for at most `drain`.
+///
+/// Its answers say from then on that the connection closes. A connection on which nothing arrives is
+/// closed after a fifth of `drain`: proxies keep connections for their next request, which is lost
+/// when it meets one that closes, and may not be repeated.
 ///
 /// # Errors
 /// `Timeout` when requests were still under way after `drain`; their connections are closed.
@@ -40,7 +53,8 @@ pub async fn serve(
     end: impl Future<Output = ()>,
     drain: Duration,
 ) -> Result<()> {
-    let service = TowerToHyperService::new(router(node));
+    let router = router(node).layer(map_response_with_state(node.clone(), farewell));
+    let service = TowerToHyperService::new(router);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEAD)
@@ -60,6 +74,10 @@ pub async fn serve(
             tokio::select! {
                 _ = connection.as_mut() => return,
                 _ = told.wait_for(|is_ending| *is_ending) => {}
+            }
+            tokio::select! {
+                _ = connection.as_mut() => return,
+                () = tokio::time::sleep(drain / IDLE_SHARE) => {}
             }
             connection.as_mut().graceful_shutdown();
             _ = connection.await;
@@ -89,6 +107,16 @@ pub async fn serve(
             "ending: requests were still under way after {drain:?}"
         ))
     })
+}
+
+/// Tells the client of a node that ends to take another connection for its next request.
+async fn farewell(State(node): State<Node>, mut response: Response) -> Response {
+    // One that changes protocols is no HTTP any more.
+    if node.is_draining() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(CONNECTION, close);
+    }
+    response
 }
 
 /// Whether it is the connection that failed, and not the listener.

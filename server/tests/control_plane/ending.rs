@@ -28,11 +28,16 @@ struct Process {
 
 impl Process {
     async fn start() -> Self {
+        Self::start_with_drain("25s").await
+    }
+
+    async fn start_with_drain(drain: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let database = format!("sqlite:{}", folder.path().join("coord.db").display());
         let mut child = Command::new(env!("CARGO_BIN_EXE_coord"))
             .args(["serve", "--open", "--listen", "127.0.0.1:0"])
             .env("DATABASE_URL", &database)
+            .env("COORD_DRAIN_TIMEOUT", drain)
             .env_remove("COORD_REDIS_URL")
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -201,4 +206,47 @@ async fn a_node_that_drains_says_so_and_answers_what_has_begun() {
     let update = stage.post("/api/workflows/a/update/add", update).await;
     assert_eq!((update.status, &update.body["result"]), (200, &json!(2)));
     stage.finish().await;
+}
+
+/// Asks for its health on a connection that stays, and gives the head of the answer.
+async fn head(connection: &mut BufReader<TcpStream>) -> String {
+    let ask = "GET /api/health HTTP/1.1\r\nhost: x\r\n\r\n";
+    let sent = connection.get_mut().write_all(ask.as_bytes()).await;
+    sent.expect("the connection is there");
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        let read = tokio::time::timeout(SOON, connection.read_line(&mut head)).await;
+        assert_ne!(read.expect("soon").expect("text"), 0, "{head}");
+    }
+    let (_, length) = head.split_once("content-length: ").expect("a length");
+    let length = length.lines().next().expect("a line").parse();
+    let mut body = vec![0; length.expect("a number")];
+    connection.read_exact(&mut body).await.expect("a body");
+    head
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_on_a_kept_connection_is_answered_while_a_node_ends_and_told_to_take_another() {
+    // A fifth of it is how long a connection is kept that nobody uses: the test takes far less.
+    let mut process = Process::start_with_drain("10m").await;
+    let connection = TcpStream::connect(&process.address).await;
+    let mut kept = BufReader::new(connection.expect("a connection"));
+    let before = head(&mut kept).await;
+    assert!(!before.contains("connection: close"), "{before}");
+
+    process.tell();
+    let refuses = async {
+        while TcpStream::connect(&process.address).await.is_ok() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(SOON, refuses).await.expect("soon");
+    let last = head(&mut kept).await;
+
+    assert!(last.starts_with("HTTP/1.1 200"), "{last}");
+    assert!(last.contains("connection: close"), "{last}");
+    let mut more = Vec::new();
+    let ended = kept.read_to_end(&mut more).await;
+    assert_eq!(ended.expect("the node closes it"), 0);
+    assert!(process.ended().await.success());
 }

@@ -210,6 +210,8 @@ impl Stage {
     /// Ends the node, as it is told to.
     pub(crate) async fn finish(mut self) {
         self.stop_working().await;
+        // The node leaves connections to those who may still use them.
+        drop(self.http);
         _ = self.end.send(());
         let served = self.serving.await.expect("no panic");
         served.expect("every request was answered");
