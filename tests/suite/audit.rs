@@ -67,19 +67,22 @@ impl Stage {
             .env("COORD_REDIS_PREFIX", &self.run)
     }
 
+    fn node(&self, number: usize) -> Program {
+        let program = self
+            .program("run")
+            .args(["--node", &number.to_string(), "--run", &self.run])
+            .args(["--nodes", &NODES.to_string(), "--index"])
+            .arg(self.path("index.json"))
+            .arg(self.path("archives"));
+        if self.redis.is_none() {
+            program.arg("--without-redis")
+        } else {
+            program
+        }
+    }
+
     fn nodes(&self) -> Vec<NodeProcess> {
-        let node = |number: usize| {
-            let mut program = self
-                .program("run")
-                .args(["--node", &number.to_string(), "--run", &self.run])
-                .args(["--nodes", &NODES.to_string(), "--index"])
-                .arg(self.path("index.json"))
-                .arg(self.path("archives"));
-            if self.redis.is_none() {
-                program = program.arg("--without-redis");
-            }
-            program.start().expect("cargo built it")
-        };
+        let node = |number| self.node(number).start().expect("cargo built it");
         (1..=NODES).map(node).collect()
     }
 
@@ -244,4 +247,40 @@ async fn with_redis_the_first_tick_enqueues_each_record_once() {
     .await;
     let added: u64 = nodes.iter().map(|node| sum(node, "added")).sum();
     assert_eq!(added, RECORDS as u64);
+}
+
+#[tokio::test]
+async fn a_node_that_serves_tells_of_the_audit_and_takes_more_by_http() {
+    let stage = Stage::new(None);
+    let node = stage.node(1).args(["--listen", "127.0.0.1:0"]);
+    let node = node.start().expect("cargo built it");
+    let address = eventually_some(SOON, "it serves", || async {
+        let serving = said(&node)
+            .into_iter()
+            .find(|event| event["event"] == "serving");
+        serving.map(|event| text(&event["address"]))
+    })
+    .await;
+    let http = reqwest::Client::new();
+    let workflows = format!("http://{address}/api/workflows");
+    let start = json!({
+        "workflow_type": "crates.audit", "workflow_id": "again", "input": [CORRUPTED],
+    });
+
+    let started = http.post(&workflows).header("x-namespace", &stage.run);
+    let started = started.json(&start).send().await.expect("an answer");
+
+    assert_eq!(started.status(), 201);
+    for workflow in [CORRUPTED, "again"] {
+        let verdict = eventually_some(SOON, "it has its verdict", || async {
+            let described = http.get(format!("{workflows}/{workflow}"));
+            let described = described.header("x-namespace", &stage.run).send().await;
+            let described: Value = described.ok()?.json().await.ok()?;
+            (described["status"] == "completed").then(|| described["output"].clone())
+        })
+        .await;
+        assert_eq!(verdict["finding"], "mismatch", "{workflow}: {verdict}");
+    }
+    node.terminate();
+    assert_eq!(node.wait(SOON).await, Some(Exit::Code(0)));
 }

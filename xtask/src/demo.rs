@@ -5,6 +5,7 @@ mod input;
 mod nodes;
 mod outcome;
 mod said;
+mod serving;
 mod tally;
 mod view;
 
@@ -90,6 +91,13 @@ pub(crate) struct Args {
     /// Let all nodes live.
     #[arg(long)]
     no_kill: bool,
+    /// How long a dead node keeps its tasks at most; 6 by default, so that the run is short, where the
+    /// engine's own default is 60. What finds a death before that is the heartbeat.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    lease_seconds: Option<u64>,
+    /// Leave the nodes up afterwards, each behind the control plane, until Ctrl-C.
+    #[arg(long)]
+    serve: bool,
     /// Print the outcome as one JSON object instead of a table.
     #[arg(long)]
     json: bool,
@@ -126,20 +134,41 @@ pub(crate) fn run(args: &Args, workspace: &Workspace, interrupts: &mut Interrupt
         redis: redis.as_ref().map(|redis| redis.url.as_str()),
         input: &input,
         index: &index,
+        lease_seconds: args.lease_seconds,
+        serves: args.serve,
         folder: &folder,
     };
     let mut nodes = Nodes::start(program, plan)?;
-    let mut tally = Tally::new(input.records.len());
-    let watched = watch(&mut nodes, &mut tally, &input, kills, interrupts);
-    let stopped = watched.and_then(|()| nodes.stop(&mut tally, interrupts));
+    let ended = to_the_end(args, &mut nodes, kills, interrupts);
     let purged = nodes.purge(interrupts);
-    stopped?;
-    purged?;
+    if let Some(kept) = database.kept() {
+        eprintln!("xtask: {kept}");
+    }
+    ended.and(purged)
+}
 
+/// Follows the run, shows what came of it, and has the nodes go on if they are to.
+fn to_the_end(
+    args: &Args,
+    nodes: &mut Nodes<'_>,
+    kills: bool,
+    interrupts: &mut Interrupts,
+) -> Result<()> {
+    let Plan {
+        input,
+        database,
+        redis,
+        ..
+    } = *nodes.plan();
+    let mut tally = Tally::new(input.records.len());
+    watch(nodes, &mut tally, input, kills, interrupts)?;
+    if !args.serve {
+        nodes.stop(&mut tally, interrupts)?;
+    }
     let recorded = nodes.recorded()?;
     let outcome = Outcome::of(
-        tally,
-        &input,
+        &tally,
+        input,
         recorded,
         database.to_string(),
         redis.is_some(),
@@ -149,8 +178,10 @@ pub(crate) fn run(args: &Args, workspace: &Workspace, interrupts: &mut Interrupt
     } else {
         println!("{}", outcome.table());
     }
-    if let Some(kept) = database.kept() {
-        eprintln!("xtask: {kept}");
+    if args.serve {
+        serving::serve(nodes, &tally, interrupts)?;
+        // Nobody counts any more.
+        nodes.stop(&mut Tally::new(0), interrupts)?;
     }
     outcome.verdict()
 }

@@ -10,11 +10,14 @@ mod binaries;
 mod contract;
 mod database;
 mod demo;
+mod deploy;
 mod docker;
+mod docs;
 mod env;
 mod error;
 mod interrupt;
 mod layers;
+mod load;
 mod matrix;
 mod needs;
 mod process;
@@ -51,6 +54,7 @@ enum Task {
     Demo(demo::Args),
     Test(test::Args),
     Bench(bench::Args),
+    Load(load::Args),
     /// Check which crate may depend on which, and the source rules no compiler lint can hold.
     ///
     /// Reads `cargo metadata` and the source files, and prints one line for each violation: where
@@ -64,9 +68,19 @@ enum Task {
     CheckObservability,
     /// Check the files of deploy/ with the programs that will read them.
     ///
+    /// The variables in them are held against those that a node reads. Then the readers have a say:
     /// nginx, systemd-analyze, docker-compose and a validator of Kubernetes manifests, where they are
     /// installed; where one is not, this says so.
     CheckDeploy,
+    /// Check that the links of all pages lead where they say, and that the book builds.
+    ///
+    /// Links and headings are held against the files that are there; what is elsewhere is not asked
+    /// for. The book is built where `mdbook` is installed; the pipeline gets it.
+    CheckDocs,
+    /// Build the book of docs/ into the target folder, with mdBook, which is got where it is missing.
+    Book,
+    #[command(hide = true)]
+    BookLinks(docs::BookLinks),
     /// Write the generated files of observability/ from the signals that the crates declare.
     Generate,
 }
@@ -89,11 +103,13 @@ fn run(task: &Task) -> Result<()> {
         Task::Demo(args) => demo::run(args, &workspace, &mut interrupts),
         Task::Test(args) => test::run(args, &workspace, &mut interrupts),
         Task::Bench(args) => bench::run(args, &workspace, &mut interrupts),
+        Task::Load(args) => load::run(args, &workspace, &mut interrupts),
         Task::CheckLayers => layers::run(&workspace),
         Task::CheckObservability => contract::check(&workspace, &mut interrupts),
-        Task::CheckDeploy => {
-            validators::run("deploy", "correct the file", &workspace, &mut interrupts)
-        }
+        Task::CheckDeploy => deploy::check(&workspace, &mut interrupts),
+        Task::CheckDocs => docs::check(&workspace, &mut interrupts),
+        Task::Book => docs::make_book(&workspace, &mut interrupts),
+        Task::BookLinks(links) => links.run(),
         Task::Generate => contract::generate(&workspace, &mut interrupts),
     }
 }

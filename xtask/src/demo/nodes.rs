@@ -75,6 +75,10 @@ pub(crate) struct Plan<'run> {
     pub(crate) input: &'run Input,
     /// What the lock file records.
     pub(crate) index: &'run Path,
+    /// How long a dead one keeps its tasks, if that is not left to them.
+    pub(crate) lease_seconds: Option<u64>,
+    /// Whether each serves the control plane.
+    pub(crate) serves: bool,
     /// Where the logs go.
     pub(crate) folder: &'run Path,
 }
@@ -111,6 +115,11 @@ impl<'run> Nodes<'run> {
         Ok(nodes)
     }
 
+    /// What they were told.
+    pub(crate) fn plan(&self) -> &Plan<'run> {
+        &self.plan
+    }
+
     fn start_one(&self, node: u8) -> Result<Child> {
         let Plan { input, index, .. } = self.plan;
         let log = self.log(node);
@@ -124,6 +133,13 @@ impl<'run> Nodes<'run> {
             .arg(index);
         if self.plan.redis.is_none() {
             command.arg("--without-redis");
+        }
+        if let Some(seconds) = self.plan.lease_seconds {
+            command.args(["--lease-seconds", &seconds.to_string()]);
+        }
+        if self.plan.serves {
+            // A port that is free.
+            command.args(["--listen", "127.0.0.1:0"]);
         }
         command.arg("--").args(&input.folders);
         command

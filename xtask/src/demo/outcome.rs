@@ -13,8 +13,8 @@ use super::said::{Event, Finding, Verdict};
 use super::tally::{Kill, Tally};
 
 /// The end of a run: what the nodes said, held against what the database holds.
-pub(crate) struct Outcome {
-    tally: Tally,
+pub(crate) struct Outcome<'run> {
+    tally: &'run Tally,
     took: Duration,
     database: String,
     /// Whether the nodes had Redis.
@@ -26,9 +26,9 @@ pub(crate) struct Outcome {
     torn: Vec<String>,
 }
 
-impl Outcome {
+impl<'run> Outcome<'run> {
     pub(crate) fn of(
-        tally: Tally,
+        tally: &'run Tally,
         input: &Input,
         events: Vec<Event>,
         database: String,
@@ -81,7 +81,7 @@ impl Outcome {
     }
 
     pub(crate) fn table(&self) -> String {
-        let tally = &self.tally;
+        let tally = self.tally;
         let living: BTreeMap<_, _> = tally.living_known().collect();
         let mut rows: Vec<(&str, String)> = vec![
             ("archives", tally.expected.to_string()),
@@ -140,7 +140,7 @@ impl Outcome {
             duplicates,
             existing,
             ..
-        } = &self.tally;
+        } = self.tally;
         if self.has_redis {
             format!("{duplicates} by the queue, {existing} by the engine")
         } else {
@@ -156,7 +156,7 @@ impl Outcome {
     }
 
     pub(crate) fn json(&self) -> Value {
-        let tally = &self.tally;
+        let tally = self.tally;
         let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
         json!({
             "archives": tally.expected,

@@ -8,6 +8,8 @@ use serde::Deserialize;
 pub(crate) enum Event {
     /// It takes part.
     Up,
+    /// It serves the control plane.
+    Serving { address: String },
     /// The tick of a group of archives fell to it.
     Ticked { group: String },
     /// It scanned the group: what was new, and what was suppressed.

@@ -27,6 +27,8 @@ pub(crate) struct Tally {
     pub(super) duplicates: usize,
     pub(super) existing: usize,
     pub(super) kill: Option<Kill>,
+    /// Where each node serves the control plane.
+    serving: BTreeMap<u8, String>,
     up: BTreeSet<u8>,
     ended: BTreeSet<u8>,
 }
@@ -64,6 +66,7 @@ impl Tally {
             duplicates: 0,
             existing: 0,
             kill: None,
+            serving: BTreeMap::new(),
             up: BTreeSet::new(),
             ended: BTreeSet::new(),
         }
@@ -106,6 +109,13 @@ impl Tally {
         self.ended.contains(&node)
     }
 
+    /// Where the living nodes serve the control plane.
+    pub(super) fn living_serving(&self) -> impl Iterator<Item = (u8, &str)> {
+        let living = self.serving.iter();
+        let living = living.filter(|(node, _)| Some(**node) != self.killed());
+        living.map(|(node, address)| (*node, address.as_str()))
+    }
+
     pub(crate) fn ticks(&self) -> &BTreeMap<u8, usize> {
         &self.ticks
     }
@@ -130,6 +140,7 @@ impl Tally {
         let node = *node;
         match event {
             Event::Up => _ = self.up.insert(node),
+            Event::Serving { address } => _ = self.serving.insert(node, address.clone()),
             Event::Ticked { group } => {
                 *self.ticks.entry(node).or_default() += 1;
                 self.groups.insert(group.clone());

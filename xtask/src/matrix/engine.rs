@@ -247,6 +247,6 @@ fn pgbouncer(workspace: &Workspace, interrupts: &mut Interrupts) -> Result<PathB
     let installed = installed.into_iter().find(|path| env::is_executable(path));
     match env::find_program(NAME).or(installed) {
         Some(program) => Ok(program),
-        None => binaries::program(NAME, NAME, workspace, interrupts),
+        None => binaries::program(Source::DebianHere(NAME), NAME, workspace, interrupts),
     }
 }

@@ -12,12 +12,14 @@
 
 mod archives;
 mod audit;
+mod control;
 mod said;
 mod shared;
 mod shutdown;
 mod ticks;
 mod verdicts;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -36,6 +38,7 @@ use tracing::Level;
 
 use archives::Archives;
 use audit::{AUDIT, Auditor};
+use control::ControlPlane;
 use said::{Event, say};
 use shared::{Entries, Reads};
 use shutdown::Shutdown;
@@ -44,9 +47,9 @@ use verdicts::Verdicts;
 /// How long a dead node keeps its scans and its messages.
 const LIFE: Duration = Duration::from_secs(2);
 
-/// How long a dead node keeps its tasks. Far below the default, so that a run shows their recovery;
-/// a renewal, which has a third of it, still rides out a disk that is busy.
-const LEASE: Duration = Duration::from_secs(6);
+/// How long a dead node keeps its tasks at most. Far below the engine's own default, so that a run
+/// shows their recovery; a renewal, which has a third of it, still rides out a disk that is busy.
+const LEASE_SECONDS: u64 = 6;
 
 /// Archives that a node reads at once.
 const READS: u32 = 4;
@@ -89,9 +92,15 @@ struct Node {
     /// JSON.
     #[arg(long)]
     index: PathBuf,
+    /// How long a dead node keeps its tasks at most.
+    #[arg(long, default_value_t = LEASE_SECONDS, value_parser = clap::value_parser!(u64).range(1..))]
+    lease_seconds: u64,
     /// Does without Redis.
     #[arg(long)]
     without_redis: bool,
+    /// Serves the control plane there, on loopback alone: it asks nobody for a token.
+    #[arg(long, value_parser = control::loopback)]
+    listen: Option<SocketAddr>,
     /// The folders with the archives.
     #[arg(required = true)]
     folders: Vec<PathBuf>,
@@ -128,20 +137,26 @@ impl Node {
         let verdicts = Verdicts::new(&client, redis.as_ref())?;
         let archives = Archives::new(&self.index, Entries::new(redis.as_ref())?, &self.folders);
         let archives = Arc::new(archives);
+        let control = ControlPlane::bind(self.listen, &engine, redis.as_ref()).await?;
         let worker = self.worker(&engine, &client, &archives, redis.as_ref())?;
         say(&Event::Up);
 
         if let Some(redis) = &redis {
             let ticker = ticks::ticker(redis, &archives)?;
-            let ((), consumed, known) = tokio::join!(
+            let ((), consumed, known, served) = tokio::join!(
                 ticker.run(shutdown.wait()),
                 ticks::consume(redis, &client, &verdicts, &shutdown),
                 verdicts.keep(shutdown.wait()),
+                control.serve(shutdown.wait()),
             );
-            consumed.and(known)?;
+            consumed.and(known).and(served)?;
         } else {
             ticks::scan_alone(&client).await?;
-            verdicts.keep(shutdown.wait()).await?;
+            let (known, served) = tokio::join!(
+                verdicts.keep(shutdown.wait()),
+                control.serve(shutdown.wait()),
+            );
+            known.and(served)?;
         }
         worker.shutdown(LIFE * 2).await;
         if let Some(redis) = redis {
@@ -166,7 +181,8 @@ impl Node {
         let worker = engine.worker(client.namespace().clone(), Queue::default());
         let worker = Arc::new(auditor).work(worker);
         let worker = ticks::work(worker, client, archives);
-        Ok(worker.lease(LEASE).activities(READS).start())
+        let lease = Duration::from_secs(self.lease_seconds);
+        Ok(worker.lease(lease).activities(READS).start())
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a node says, one JSON object a line.
 
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use coord_core::{Name, Result, Ttl};
@@ -16,6 +17,8 @@ use tokio::time::Instant;
 pub(crate) enum Event<'a> {
     /// It takes part.
     Up,
+    /// It serves the control plane.
+    Serving { address: SocketAddr },
     /// The tick of a group fell to it.
     Ticked { group: &'a str },
     /// It scanned a group: what was new, and what was suppressed.
