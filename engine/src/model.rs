@@ -30,6 +30,7 @@ mod activity;
 mod attribute;
 mod event;
 pub mod events;
+mod fairness;
 mod history;
 mod id;
 mod operation;
@@ -42,6 +43,7 @@ mod time;
 pub use activity::{Attempt, AttemptEnd, Expired, Retry, Timeouts};
 pub use attribute::{Attribute, Attributes, Marks};
 pub use event::{Event, EventKind, Message, ParentLink, Record};
+pub use fairness::{Fairness, FairnessKey, FairnessWeight};
 pub use history::History;
 pub use id::{
     AttemptId, BuildId, Ids, MAX_ID_BYTES, Namespace, NodeName, OwnerId, Queue, RequestId, RunId,

@@ -129,6 +129,12 @@ impl Quotas {
         quotas.collect()
     }
 
+    /// Whether tasks of `kind` are bounded in all queues together.
+    pub(crate) fn bound_together(&self, kind: TaskKind) -> bool {
+        let bound = self.namespace.get(&kind);
+        bound.is_some_and(|bound| !bound.is_none())
+    }
+
     /// Whether tasks of `kind` in `queue` are bounded.
     pub(crate) fn bound(&self, queue: &Queue, kind: TaskKind) -> bool {
         !self.of(queue, kind).is_empty()

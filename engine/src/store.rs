@@ -15,7 +15,8 @@
 //! | A fence compares task, owner and epoch and the end of the lease, in the first statement that touches the run, after any lock wait. | `an_expired_lease_writes_nothing`, `a_late_owner_writes_nothing_after_a_takeover` |
 //! | The epoch of a task grows at every claim and at every take-back, also over the workflow tasks of a run that come and go. | `an_epoch_never_comes_twice` |
 //! | Instants are read from the database's clock, after the locks are held. | `a_lease_is_whole_after_a_lock_wait` |
-//! | A claim takes due tasks of its queue and kind by priority, then by the instant at which they became due, then by id; it never takes more than its limit, and not the same task as another. | `claims_go_by_priority_and_age`, `two_claims_never_share_a_task`, `a_claim_takes_no_more_than_its_limit` |
+//! | A claim takes due tasks of its queue and kind by priority, and those of one key by the instant at which they became due, then by id; it never takes more than its limit, and not the same task as another. | `claims_go_by_priority_and_age`, `two_claims_never_share_a_task`, `a_claim_takes_no_more_than_its_limit` |
+//! | Within a priority it takes from the shares of different keys in proportion to their weights, whoever claims: however much one of them has, it holds up no other. Tasks without a key share as one. | `much_of_one_key_holds_up_no_other`, `a_weight_is_a_share_whoever_claims`, `tasks_without_a_key_share_as_one`, `a_priority_goes_before_all_shares`, `a_share_goes_with_a_run_to_all_its_tasks`, `claims_of_shares_at_once_take_each_task_once`, `a_queue_of_shares_says_when_to_come_again` |
 //! | A claim takes of each kind what it wants, and says when there will be more of a kind that has none. | `a_claim_takes_of_each_kind_what_it_wants`, `an_empty_claim_says_when_to_come_again` |
 //! | What is taken back is taken from the queues in turns. | `much_of_one_queue_keeps_no_other_waiting` |
 //! | An open run that lost its workflow task gets one, and no other run does. | `a_run_that_lost_its_task_goes_on`, `a_run_that_lacks_nothing_is_left_alone` |
@@ -76,6 +77,7 @@ mod builds;
 mod caller;
 mod census;
 mod claim;
+mod fairness;
 mod fleet;
 mod hints;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
@@ -120,6 +122,8 @@ pub use claim::{
     Claim, Claimed, ClaimedTask, Lacking, Load, Loaded, LoadedRun, Overdue, Renewal, RenewalItem,
     Renewed, StillHeld, Sweep, Swept, Unattended, Wanted,
 };
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use fairness::{Share, charges, portions};
 pub use fleet::{Heartbeat, Incarnation, Registered, Registration, Role, Roles, Term};
 pub use hints::Hints;
 #[cfg(feature = "mysql")]

@@ -84,11 +84,12 @@ pub(crate) struct Channel(Arc<str>);
 impl Channel {
     /// Tasks of `kind` in a queue.
     pub(crate) fn tasks(kind: TaskKind, namespace: &Namespace, queue: &Queue) -> Self {
-        let kind = match kind {
-            TaskKind::Workflow => "wf",
-            TaskKind::Activity => "act",
-        };
-        Self(format!("{kind}:{namespace}:{queue}").into())
+        Self(format!("{}:{namespace}:{queue}", word(kind)).into())
+    }
+
+    /// Room for tasks of `kind` in a namespace that bounds them.
+    pub(crate) fn room(kind: TaskKind, namespace: &Namespace) -> Self {
+        Self(format!("room:{}:{namespace}", word(kind)).into())
     }
 
     /// A role that was given up.
@@ -99,6 +100,13 @@ impl Channel {
     /// What a run has told: its end, and answers to updates.
     pub(crate) fn run(run: &RunId) -> Self {
         Self(format!("run:{run}").into())
+    }
+}
+
+const fn word(kind: TaskKind) -> &'static str {
+    match kind {
+        TaskKind::Workflow => "wf",
+        TaskKind::Activity => "act",
     }
 }
 

@@ -292,6 +292,13 @@ impl Shop {
             let freed = Channel::tasks(kind, &self.namespace, &self.queue);
             self.core.wake.signal(&[freed]);
         }
+        self.core.wake.signal(self.room(kind).as_slice());
+    }
+
+    /// Where it is told that another task of `kind` may begin in whatever queue, if that is bounded.
+    fn room(&self, kind: TaskKind) -> Option<Channel> {
+        let is_bounded = self.core.quotas.bound_together(kind);
+        is_bounded.then(|| Channel::room(kind, &self.namespace))
     }
 
     /// Whether it could go on with a run that is marked with `build`.

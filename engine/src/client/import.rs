@@ -81,6 +81,7 @@ impl Client {
             name: started.name.clone(),
             queue: started.queue.clone(),
             priority: started.priority,
+            fairness: started.fairness.clone(),
             build: started.build.clone(),
             // The link stands in the history; the row would tie it to a run that lives here.
             parent: None,

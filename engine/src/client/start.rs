@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::{Client, Handle, Uncommitted};
 use crate::model::{
-    Attributes, BuildId, Due, Event, EventKind, Failure, Marks, Payload, Priority, Queue,
+    Attributes, BuildId, Due, Event, EventKind, Failure, Fairness, Marks, Payload, Priority, Queue,
     RequestId, Timestamp, TypeName, WorkflowId, events,
 };
 use crate::store::{CallerTransaction, OnDuplicate, Outcome, Start, Write};
@@ -27,6 +27,7 @@ pub struct StartCall<O> {
     input: Result<Payload>,
     queue: Option<Queue>,
     priority: Priority,
+    fairness: Option<Fairness>,
     on_duplicate: OnDuplicate,
     delay: Duration,
     within: Option<Duration>,
@@ -68,6 +69,7 @@ impl<O> StartCall<O> {
             input,
             queue: None,
             priority: Priority::default(),
+            fairness: None,
             on_duplicate: OnDuplicate::default(),
             delay: Duration::ZERO,
             within: None,
@@ -94,6 +96,13 @@ impl<O> StartCall<O> {
     /// Which of two due tasks goes first. Default: 5.
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = priority;
+        self
+    }
+
+    /// Whose share of a queue its tasks count against, and those of its children: a tenant's, say.
+    /// Default: nobody's, so that they share as one with all others without a key.
+    pub fn fairness(mut self, fairness: Fairness) -> Self {
+        self.fairness = Some(fairness);
         self
     }
 
@@ -203,6 +212,7 @@ impl<O> StartCall<O> {
             number: 1,
             queue: queue.clone(),
             priority: self.priority,
+            fairness: self.fairness.clone(),
             build: build.clone(),
             seed: rand::random(),
             parent: None,
@@ -229,6 +239,7 @@ impl<O> StartCall<O> {
             name: self.name.clone(),
             queue,
             priority: self.priority,
+            fairness: self.fairness.clone(),
             build,
             parent: None,
             records: vec![event.record()?],

@@ -39,6 +39,7 @@ fn started() -> Event {
             number: 1,
             queue: Queue::new("q").expect("a name"),
             priority: Priority::default(),
+            fairness: None,
             build: None,
             seed: 7,
             parent: None,

@@ -103,6 +103,7 @@ impl Tables {
                 parent: start.parent.as_ref().map(|link| link.run.clone()),
             },
             priority: start.priority,
+            fairness: start.fairness.clone(),
             parent: start.parent.clone(),
             continued_to: None,
             inbox_drained: inbox.first().map_or(inbox_seq, |first| first.seq - 1),

@@ -1,6 +1,6 @@
 //! Leases, and the fleet.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use super::tables::{Member, RunRow, Tables, TaskRow};
@@ -9,16 +9,16 @@ use crate::model::{
 };
 use crate::store::{
     BlockedReason, Claim, Claimed, ClaimedTask, Entered, Heartbeat, Lacking, Overdue, Quota,
-    QuotaOf, Registered, Registration, Renewal, Renewed, Role, Roles, StillHeld, Sweep, Swept,
-    Term, Unattended, Wanted,
+    QuotaOf, Registered, Registration, Renewal, Renewed, Role, Roles, Share, StillHeld, Sweep,
+    Swept, Term, Unattended, Wanted, charges, portions,
 };
 
 impl Tables {
     pub(super) fn claim(&mut self, claim: &Claim) -> Claimed {
         let (mut tasks, mut next_due) = (Vec::new(), None);
         let entered = self.enter(claim);
-        let (bounded, again) = claim.within(&entered, self.now.as_micros());
-        for wanted in &bounded.wanted {
+        let bounded = claim.within(&entered, self.now.as_micros());
+        for wanted in &bounded.claim.wanted {
             let (claimed, next) = self.claim_of(claim, wanted);
             if claimed.is_empty() {
                 next_due = [next_due, next].into_iter().flatten().min();
@@ -29,12 +29,13 @@ impl Tables {
             now: self.now,
             tasks,
             next_due,
+            held_back: Vec::new(),
         };
         for it in entered {
             let key = Self::quota_key(claim, it.quota);
             self.paid.insert(key, it.paid(&claimed));
         }
-        claimed.or_again(again)
+        claimed.within(bounded)
     }
 
     /// What the quotas of `claim` have to count.
@@ -94,9 +95,14 @@ impl Tables {
         let due = ready
             .into_iter()
             .filter(|task| task.available_at <= now && is_known(task));
+        let due: Vec<TaskId> = due.map(|task| task.id.clone()).collect();
+        let chosen = self.choose(claim, wanted, due);
         let mut attempts = wanted.attempts.iter();
         let mut claimed = Vec::new();
-        for task in due.take(wanted.limit as usize) {
+        for id in chosen {
+            let Some(task) = self.tasks.get_mut(&id) else {
+                continue;
+            };
             task.lease(&claim.owner, now.plus(claim.ttl), now);
             if task.kind == TaskKind::Activity {
                 task.attempt_id = attempts.next().cloned();
@@ -112,6 +118,54 @@ impl Tables {
             }
         });
         (tasks.collect(), next_due)
+    }
+
+    /// Those of `due`, which are in their order, that a claim takes; what it takes is charged.
+    fn choose(&mut self, claim: &Claim, wanted: &Wanted, due: Vec<TaskId>) -> Vec<TaskId> {
+        let limit = wanted.limit as usize;
+        let mut of_shares: BTreeMap<(String, i16), Vec<TaskId>> = BTreeMap::new();
+        for id in &due {
+            let (key, priority, _) = self.tasks[id].share();
+            of_shares
+                .entry((key, priority))
+                .or_default()
+                .push(id.clone());
+        }
+        if of_shares.keys().all(|(key, _)| key.is_empty()) {
+            return due.into_iter().take(limit).collect();
+        }
+        let queue = (claim.namespace.clone(), claim.queue.clone(), wanted.kind);
+        let served = self.served.entry(queue).or_default();
+        let shares: Vec<_> = of_shares
+            .keys()
+            .map(|share| Share {
+                fairness_key: share.0.clone(),
+                priority: share.1,
+                due: 0,
+                fairness_weight: served.get(share).map(|(weight, _)| *weight),
+                served: served.get(share).map(|(_, served)| *served),
+            })
+            .collect();
+        let portions = portions(&shares, 0, wanted.limit).into_iter();
+        let chosen = portions.flat_map(|portion| {
+            let of_share = &of_shares[&(portion.fairness_key, portion.priority)];
+            let rest = of_share.iter().skip(portion.beyond.unsigned_abs() as usize);
+            rest.take(portion.most.unsigned_abs() as usize).cloned()
+        });
+        let chosen: Vec<_> = chosen.take(limit).collect();
+        let taken: Vec<_> = chosen.iter().map(|id| self.tasks[id].share()).collect();
+        let taken = taken
+            .iter()
+            .map(|(key, priority, weight)| (key.as_str(), *priority, *weight));
+        for charge in charges(&shares, taken) {
+            let share = (charge.fairness_key, charge.priority);
+            let before = served
+                .get(&share)
+                .map_or(charge.start, |(_, served)| *served);
+            let after = before.max(charge.start) + charge.cost;
+            served.insert(share, (charge.fairness_weight, after));
+        }
+        chosen
     }
 
     fn event(&self, run: &crate::model::RunId, seq: u64) -> Record {

@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use super::schedule::ScheduleRow;
 use crate::model::ParentLink;
 use crate::model::{
-    Attempt, AttemptId, Attributes, BuildId, Marks, Namespace, OwnerId, Payload, Priority, Queue,
-    Record, RequestId, Run, RunId, Task, TaskId, TaskKind, TaskStatus, Timeouts, Timestamp,
-    TypeName, WorkflowId,
+    Attempt, AttemptId, Attributes, BuildId, Fairness, Marks, Namespace, OwnerId, Payload,
+    Priority, Queue, Record, RequestId, Run, RunId, Task, TaskId, TaskKind, TaskStatus, Timeouts,
+    Timestamp, TypeName, WorkflowId,
 };
 use crate::store::{
     CommandKind, Ending, Enlistment, NamespaceRecord, NewActivity, Ready, ScheduleKey, Target, Term,
@@ -31,6 +31,8 @@ pub(super) struct Tables {
     pub(super) endings: BTreeMap<(Namespace, BuildId), (Ending, Timestamp)>,
     /// Until when quotas are paid, by namespace, queue and kind.
     pub(super) paid: HashMap<(Namespace, String, TaskKind), i64>,
+    /// What the shares of queues were served, with their weights.
+    pub(super) served: HashMap<(Namespace, Queue, TaskKind), Served>,
     pub(super) workers: BTreeMap<String, (Enlistment, Timestamp)>,
     /// What the writes under way have left to be claimed.
     pub(super) ready: Vec<Ready>,
@@ -42,11 +44,15 @@ pub(super) struct Tables {
     pub(super) schedules: BTreeMap<ScheduleKey, ScheduleRow>,
 }
 
+/// The weight of each share, by key and priority, and what it was served.
+pub(super) type Served = BTreeMap<(String, i16), (i16, i64)>;
+
 pub(super) struct RunRow {
     pub(super) run: Run,
     pub(super) attributes: Attributes,
     pub(super) memo: Map<String, Value>,
     pub(super) priority: Priority,
+    pub(super) fairness: Option<Fairness>,
     pub(super) parent: Option<ParentLink>,
     pub(super) continued_to: Option<RunId>,
     pub(super) inbox_drained: u64,
@@ -63,6 +69,7 @@ pub(super) struct TaskRow {
     pub(super) namespace: Namespace,
     pub(super) queue: Queue,
     pub(super) priority: Priority,
+    pub(super) fairness: Option<Fairness>,
     pub(super) name: TypeName,
     pub(super) workflow: WorkflowId,
     pub(super) run: RunId,
@@ -116,6 +123,7 @@ impl TaskRow {
             namespace: run.namespace.clone(),
             queue: run.queue.clone(),
             priority: row.priority,
+            fairness: row.fairness.clone(),
             name: run.name.clone(),
             workflow: run.workflow.clone(),
             run: run.run.clone(),
@@ -159,6 +167,14 @@ impl TaskRow {
             task.attempt_id = Some(attempt.clone());
         }
         task
+    }
+
+    /// Whose share it counts against, in which priority, and the weight of that share.
+    pub(super) fn share(&self) -> (String, i16, i16) {
+        let fairness = self.fairness.as_ref();
+        let key = fairness.map_or(String::new(), |it| it.key.as_str().to_owned());
+        let weight = fairness.map_or(1, |it| i16::try_from(it.weight.get()).unwrap_or(i16::MAX));
+        (key, i16::from(self.priority.get()), weight)
     }
 
     pub(super) fn lease(&mut self, owner: &OwnerId, until: Timestamp, now: Timestamp) {

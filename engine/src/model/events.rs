@@ -7,8 +7,9 @@ use serde_json::{Map, Value};
 
 use super::time::span;
 use super::{
-    AttemptId, Attributes, BuildId, Expired, Failure, Occurrence, OpKind, ParentClose, ParentLink,
-    Priority, Queue, RequestId, Retry, RunId, Timeouts, Timestamp, TypeName, WorkflowId,
+    AttemptId, Attributes, BuildId, Expired, Failure, Fairness, Occurrence, OpKind, ParentClose,
+    ParentLink, Priority, Queue, RequestId, Retry, RunId, Timeouts, Timestamp, TypeName,
+    WorkflowId,
 };
 
 /// The run began; the value is its input.
@@ -24,6 +25,9 @@ pub struct Started {
     pub queue: Queue,
     /// The priority of its tasks.
     pub priority: Priority,
+    /// Whose share of their queues its tasks count against.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fairness: Option<Fairness>,
     /// The build that may continue it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<BuildId>,

@@ -204,6 +204,7 @@ mod tests {
             number: 1,
             queue: Queue::default(),
             priority: Priority::default(),
+            fairness: None,
             build: None,
             seed: u64::MAX,
             parent: None,

@@ -25,7 +25,7 @@ macro_rules! ids {
             /// `Invalid` when it is empty, too long, holds a control character or ends in a space.
             pub fn new(text: impl Into<Arc<str>>) -> Result<Self> {
                 let text = text.into();
-                match refuse(&text) {
+                match refuse(&text, MAX_ID_BYTES) {
                     None => Ok(Self(text)),
                     Some(why) => Err(Error::invalid(format!(concat!($noun, " {}"), why))),
                 }
@@ -109,13 +109,14 @@ ids! {
     BuildId: "a build id";
 }
 
-fn refuse(text: &str) -> Option<String> {
+/// Why `text` is no id of at most `longest` bytes.
+pub(super) fn refuse(text: &str, longest: usize) -> Option<String> {
     if text.is_empty() {
         return Some("is empty".to_owned());
     }
-    if text.len() > MAX_ID_BYTES {
+    if text.len() > longest {
         let length = text.len();
-        return Some(format!("has {length} bytes, more than {MAX_ID_BYTES}"));
+        return Some(format!("has {length} bytes, more than {longest}"));
     }
     if text.chars().any(char::is_control) {
         return Some("holds a control character".to_owned());

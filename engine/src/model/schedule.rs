@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 
 use super::time::span;
 use super::{
-    Namespace, Payload, Priority, Queue, RunId, ScheduleId, Timestamp, TypeName, WorkflowId,
+    Fairness, Namespace, Payload, Priority, Queue, RunId, ScheduleId, Timestamp, TypeName,
+    WorkflowId,
 };
 
 /// The shortest interval: the scheduler looks once a second.
@@ -75,6 +76,9 @@ pub struct Action {
     pub queue: Queue,
     /// Which of two due tasks goes first.
     pub priority: Priority,
+    /// Whose share of the queue it counts against.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fairness: Option<Fairness>,
     /// How long a workflow may take, with all runs that it continues as.
     #[serde(with = "span::option")]
     pub within: Option<Duration>,

@@ -88,6 +88,7 @@ pub(super) fn claimed(
         now: Timestamp::from_micros(looked.now),
         tasks: tasks?,
         next_due: looked.next_due.map(Timestamp::from_micros),
+        held_back: Vec::new(),
     })
 }
 

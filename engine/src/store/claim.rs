@@ -59,6 +59,9 @@ pub struct Claimed {
     /// The earliest instant at which a ready task of this queue will be due, of the wanted kinds of
     /// which nothing was claimed.
     pub next_due: Option<Timestamp>,
+    /// The wanted kinds of which a quota of the namespace left nothing: more may be claimed when a
+    /// task of any of its queues ends.
+    pub held_back: Vec<TaskKind>,
 }
 
 /// A claimed task.

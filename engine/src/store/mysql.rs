@@ -22,6 +22,7 @@ mod retention;
 mod schedule;
 mod server;
 mod session;
+mod shares;
 mod sql;
 mod workers;
 
@@ -34,6 +35,7 @@ use sqlx::{Connection, Executor};
 
 use super::batch::appends::{self, Appended};
 use super::batch::{self as batches, retry};
+use super::fairness::Tours;
 use super::{
     Applied, Backlogs, BuildChange, Builds, CallerTransaction, Census, Claim, Claimed, Description,
     DuePage, DueSchedules, Enlistment, Filter, Heartbeat, Hints, Lacking, Listing, Load, Loaded,
@@ -56,6 +58,7 @@ const ACQUIRE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct Mysql {
     pool: MySqlPool,
+    tours: Arc<Tours>,
     /// Where calls for all stay.
     scope: Option<Namespace>,
 }
@@ -97,6 +100,7 @@ impl Mysql {
         let options = options.timezone("+00:00".to_owned());
         Self {
             pool: pool(CONNECTIONS, options),
+            tours: Arc::default(),
             scope: None,
         }
     }
@@ -154,7 +158,7 @@ impl Store for Mysql {
     }
 
     fn claim<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Claimed> {
-        Box::pin(retry(|| claim::claim(&self.pool, claim)))
+        Box::pin(retry(|| claim::claim(self, claim)))
     }
 
     fn load<'a>(&'a self, wanted: &'a [Load]) -> Reply<'a, Loaded> {
@@ -314,6 +318,7 @@ impl Store for Mysql {
     fn within(&self, namespace: &Namespace) -> Arc<dyn Store> {
         Arc::new(Self {
             pool: self.pool.clone(),
+            tours: Arc::clone(&self.tours),
             scope: Some(namespace.clone()),
         })
     }
@@ -322,6 +327,7 @@ impl Store for Mysql {
         let options = self.pool.connect_options().as_ref().clone();
         Some(Arc::new(Self {
             pool: pool(APART, options),
+            tours: Arc::default(),
             scope: self.scope.clone(),
         }))
     }

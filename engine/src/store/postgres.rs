@@ -21,6 +21,7 @@ mod read;
 mod retention;
 mod schedule;
 mod session;
+mod shares;
 mod single;
 mod sql;
 mod workers;
@@ -34,6 +35,7 @@ use sqlx::query::{Query, QueryAs};
 use sqlx::{Connection, FromRow};
 
 use super::batch::{self as batches, retry};
+use super::fairness::Tours;
 use super::{
     Applied, Backlogs, BuildChange, Builds, CallerTransaction, Census, Claim, Claimed, Description,
     DuePage, DueSchedules, Enlistment, Filter, Heartbeat, Hints, Lacking, Listing, Load, Loaded,
@@ -47,6 +49,7 @@ use crate::wake::Backend;
 use error::at;
 use kept::Kept;
 use session::Sessions;
+use shares::Shared;
 
 pub use notify::Notify;
 
@@ -62,6 +65,8 @@ const ACQUIRE: Duration = Duration::from_secs(5);
 pub struct Postgres {
     sessions: Sessions,
     kept: Arc<Kept>,
+    tours: Arc<Tours>,
+    shared: Arc<Shared>,
     statements: Statements,
     /// Where calls for all stay.
     scope: Option<Namespace>,
@@ -113,6 +118,8 @@ impl Postgres {
         Self {
             sessions: Sessions::open(CONNECTIONS, options, statements),
             kept: Arc::default(),
+            tours: Arc::default(),
+            shared: Arc::default(),
             statements,
             scope: None,
         }
@@ -137,6 +144,8 @@ impl Postgres {
         Self {
             sessions: Sessions::open(CONNECTIONS, options, statements),
             kept: self.kept,
+            tours: self.tours,
+            shared: self.shared,
             statements,
             scope: self.scope,
         }

@@ -112,26 +112,42 @@ impl QuotaOf {
     }
 }
 
+/// What is left of a claim within its quotas.
+pub(crate) struct Bounded {
+    pub(crate) claim: Claim,
+    /// When there will be more, where time is what is missing.
+    again: Option<Timestamp>,
+    held_back: Vec<TaskKind>,
+}
+
 impl Claim {
-    /// What `entered` leaves of this claim, and when there will be more.
-    pub(crate) fn within(&self, entered: &[Entered], now: i64) -> (Self, Option<Timestamp>) {
-        let (mut bounded, mut again) = (self.clone(), None);
+    /// What `entered` leaves of this claim.
+    pub(crate) fn within(&self, entered: &[Entered], now: i64) -> Bounded {
+        let (mut bounded, mut again, mut held_back) = (self.clone(), None, Vec::new());
         for wanted in &mut bounded.wanted {
             for it in entered.iter().filter(|it| it.quota.kind == wanted.kind) {
                 let room = it.quota.room(it.active, it.paid_until, now);
                 wanted.limit = wanted.limit.min(room.tasks);
                 again = [again, room.again].into_iter().flatten().min();
+                if room.tasks == 0 && it.quota.of == QuotaOf::Namespace {
+                    held_back.push(wanted.kind);
+                }
             }
         }
         bounded.wanted.retain(|wanted| wanted.limit > 0);
-        (bounded, again)
+        Bounded {
+            claim: bounded,
+            again,
+            held_back,
+        }
     }
 }
 
 impl Claimed {
-    /// Says that there may be more `again`.
-    pub(crate) fn or_again(mut self, again: Option<Timestamp>) -> Self {
-        self.next_due = [self.next_due, again].into_iter().flatten().min();
+    /// Says what the quotas of its claim left out.
+    pub(crate) fn within(mut self, bounded: Bounded) -> Self {
+        self.next_due = [self.next_due, bounded.again].into_iter().flatten().min();
+        self.held_back = bounded.held_back;
         self
     }
 }

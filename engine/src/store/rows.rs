@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use coord_core::{Error, Result};
 
-use crate::model::{Attempt, AttemptEnd, Failure, Payload, Record, Timestamp, micros};
+use crate::model::{Attempt, AttemptEnd, Failure, Fairness, Payload, Record, Timestamp, micros};
 
 pub(super) use census::{
     CensusRows, SCHEMA, census_of_nodes, census_of_schedules, census_of_tasks, role_keys,
@@ -35,7 +35,7 @@ macro_rules! run_columns {
         "run_id, namespace, workflow_id, run_number, workflow_type, queue, priority, compatibility, \
          status, wait_reason, closed_reason, history_length, inbox_seq, inbox_drained, turn_epoch, \
          parent_run_id, parent_step_seq, parent_close, continued_to, started_at, updated_at, \
-         closed_at, output_codec, output, failure, buffered_signals"
+         closed_at, output_codec, output, failure, buffered_signals, fairness_key, fairness_weight"
     };
 }
 pub(super) use run_columns;
@@ -47,7 +47,8 @@ macro_rules! task_columns {
          step_seq, name, compatibility, attempt_count, recover_count, lease_owner, lease_epoch, \
          leased_at, lease_expires_at, blocked_reason, last_error, created_at, scheduled_seq, \
          attempt_id, started_at, heartbeat_at, heartbeat_codec, heartbeat_payload, \
-         schedule_to_start_at, schedule_to_close_at, start_to_close_us, heartbeat_us, deadline_at"
+         schedule_to_start_at, schedule_to_close_at, start_to_close_us, heartbeat_us, deadline_at, \
+         fairness_key, fairness_weight"
     };
 }
 pub(super) use task_columns;
@@ -82,6 +83,9 @@ pub(super) struct RunRow {
     pub(super) output: Option<Vec<u8>>,
     pub(super) failure: Option<String>,
     pub(super) buffered_signals: i64,
+    /// Empty for none.
+    pub(super) fairness_key: String,
+    pub(super) fairness_weight: i16,
 }
 
 /// A row of `workflow_tasks`.
@@ -120,6 +124,9 @@ pub(super) struct TaskRow {
     pub(super) start_to_close_us: i64,
     pub(super) heartbeat_us: i64,
     pub(super) deadline_at: i64,
+    /// Empty for none.
+    pub(super) fairness_key: String,
+    pub(super) fairness_weight: i16,
 }
 
 /// A row of `workflow_history` or of `workflow_inbox`.
@@ -224,6 +231,15 @@ fn payload(codec: Option<String>, bytes: Option<Vec<u8>>) -> Option<Payload> {
     Some(Payload {
         codec: codec.into(),
         bytes: bytes.unwrap_or_default().into(),
+    })
+}
+
+/// The columns of a share: an empty key is that of those who have none.
+pub(super) fn of_fairness(fairness: Option<&Fairness>) -> (&str, i16) {
+    fairness.map_or(("", 1), |fairness| {
+        // At most a thousand.
+        let weight = i16::try_from(fairness.weight.get()).unwrap_or(i16::MAX);
+        (fairness.key.as_str(), weight)
     })
 }
 

@@ -21,6 +21,7 @@ mod quotas;
 mod read;
 mod retention;
 mod schedule;
+mod shares;
 mod sql;
 mod workers;
 
@@ -36,6 +37,7 @@ use sqlx::sqlite::{
 
 use super::batch::appends::{self, Appended};
 use super::batch::{self as batches, retry};
+use super::fairness::Tours;
 use super::{
     Applied, Backlogs, BuildChange, Builds, CallerTransaction, Census, Claim, Claimed, Description,
     DuePage, DueSchedules, Enlistment, Filter, Heartbeat, Hints, Lacking, Listing, Load, Loaded,
@@ -59,6 +61,7 @@ pub struct Sqlite {
     writer: SqlitePool,
     reader: SqlitePool,
     presence: Option<Arc<Presence>>,
+    tours: Arc<Tours>,
     /// Where calls for all stay.
     scope: Option<Namespace>,
 }
@@ -112,6 +115,7 @@ impl Sqlite {
             writer: pool(1, options.clone()),
             reader: pool(READERS, options),
             presence: Presence::enter(path).map(Arc::new),
+            tours: Arc::default(),
             scope: None,
         }
     }
@@ -131,6 +135,7 @@ impl Sqlite {
             writer: only.clone(),
             reader: only,
             presence: None,
+            tours: Arc::default(),
             scope: None,
         }
     }

@@ -58,6 +58,7 @@ fn begin() -> Draft {
             number: 1,
             queue: text::<Queue>("q"),
             priority: Priority::default(),
+            fairness: None,
             build: None,
             seed: 7,
             parent: None,

@@ -50,6 +50,16 @@ impl Hub {
         !waiting.is_empty()
     }
 
+    fn forget(&self, channel: &Channel, bell: &Arc<Bell>) {
+        let mut bells = locked(&self.0);
+        if let Some(waiting) = bells.get_mut(channel) {
+            waiting.retain(|known| !Arc::ptr_eq(known, bell));
+            if waiting.is_empty() {
+                bells.remove(channel);
+            }
+        }
+    }
+
     /// There may be news on every channel.
     pub(super) fn ring_all(&self) {
         let now = Instant::now();
@@ -82,6 +92,12 @@ impl Snapshot {
         self.bell.borrow().is_some_and(|at| at <= Instant::now())
     }
 
+    /// Hears no more of `channel`.
+    pub(crate) fn leave(&mut self, channel: &Channel) {
+        self.channels.retain(|known| known != channel);
+        self.hub.forget(channel, &self.bell);
+    }
+
     /// Waits for news until `until`. Whether there is any.
     pub(crate) async fn wait(&self, until: Instant) -> bool {
         let mut news = self.bell.subscribe();
@@ -102,14 +118,8 @@ impl Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        let mut bells = locked(&self.hub.0);
         for channel in &self.channels {
-            if let Some(waiting) = bells.get_mut(channel) {
-                waiting.retain(|bell| !Arc::ptr_eq(bell, &self.bell));
-                if waiting.is_empty() {
-                    bells.remove(channel);
-                }
-            }
+            self.hub.forget(channel, &self.bell);
         }
     }
 }

@@ -26,6 +26,8 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from
 struct Watch {
     kind: TaskKind,
     channel: Channel,
+    /// Where it hears that the namespace has room again.
+    room: Option<Channel>,
     state: State,
     /// A slot that was waited for.
     slot: Option<OwnedSemaphorePermit>,
@@ -80,6 +82,7 @@ impl Shop {
             .map(|kind| Watch {
                 kind,
                 channel: Channel::tasks(kind, &self.namespace, &self.queue),
+                room: self.room(kind),
                 state: State::Open,
                 slot: None,
             })
@@ -141,11 +144,12 @@ impl Shop {
             if slots.is_empty() {
                 continue;
             }
-            let channel = std::slice::from_ref(&watch.channel);
+            let channels = std::iter::once(&watch.channel).chain(&watch.room);
+            let channels: Vec<_> = channels.cloned().collect();
             requests.push(Request {
                 place,
                 slots,
-                since: self.core.wake.snapshot(channel),
+                since: self.core.wake.snapshot(&channels),
             });
         }
         requests
@@ -244,10 +248,16 @@ impl Shop {
         for Request {
             place,
             slots,
-            since,
+            mut since,
         } in requests
         {
             let watch = &mut watches[place];
+            if let Some(room) = &watch.room
+                && !claimed.held_back.contains(&watch.kind)
+            {
+                // It has nothing that waits for room.
+                since.leave(room);
+            }
             let (ours, others): (Vec<_>, Vec<_>) = tasks
                 .into_iter()
                 .partition(|claimed| claimed.task.kind == watch.kind);

@@ -9,6 +9,7 @@ mod hostile;
 mod limits;
 mod namespaces;
 mod programs;
+mod quotas;
 mod runs;
 mod starts;
 mod steps;

@@ -38,6 +38,7 @@ mod schedules;
 mod searches;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod server;
+mod shares;
 mod stage;
 mod starts;
 mod storm;
@@ -200,6 +201,15 @@ on_every_dialect! {
         a_quota_of_a_minute_holds_over_all_who_claim
         a_quota_of_a_namespace_counts_all_its_queues
         bounded_processes_run_no_more_than_their_bound
+    }
+    shares {
+        much_of_one_key_holds_up_no_other
+        a_weight_is_a_share_whoever_claims
+        tasks_without_a_key_share_as_one
+        a_priority_goes_before_all_shares
+        a_share_goes_with_a_run_to_all_its_tasks
+        claims_of_shares_at_once_take_each_task_once
+        a_queue_of_shares_says_when_to_come_again
     }
     crowds {
         many_writers_and_claimers_see_no_deadlock

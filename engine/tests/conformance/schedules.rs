@@ -30,6 +30,7 @@ pub(crate) fn new(name: &str) -> ScheduleRecord {
         name: TypeName::new(TYPE).expect("a name"),
         queue: queue(name),
         priority: Priority::default(),
+        fairness: None,
         within: Some(Duration::from_mins(5)),
         memo: serde_json::Map::from_iter([("for".to_owned(), "ä".into())]),
         input: Payload {

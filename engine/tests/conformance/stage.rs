@@ -77,6 +77,7 @@ impl Stage {
             name: TypeName::new(TYPE).expect("a name"),
             queue: queue(workflow),
             priority: Priority::default(),
+            fairness: None,
             build: None,
             parent: None,
             records: vec![record("Started", 1)],

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::http::StatusCode;
-use coord_engine::model::{Namespace, Priority, Queue, RunId, Timestamp, TypeName, WorkflowId};
+use coord_engine::model::{
+    Fairness, FairnessKey, FairnessWeight, Namespace, Priority, Queue, RunId, Timestamp, TypeName,
+    WorkflowId,
+};
 use coord_engine::store::{Filter, Listing, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -48,6 +51,14 @@ struct Start {
     /// Which of two due tasks goes first, 0 before 9. Default: 5.
     #[schema(maximum = 9)]
     priority: Option<u8>,
+    /// Whose share of the queue its tasks count against, within their priority: those of different
+    /// keys are worked on in proportion to their weights. Default: it shares with all others
+    /// without a key.
+    #[schema(min_length = 1, max_length = 64)]
+    fairness_key: Option<String>,
+    /// How large that share is. Default: 1.
+    #[schema(minimum = 1, maximum = 1000)]
+    fairness_weight: Option<u16>,
     /// What describes it to people.
     memo: Option<Map<String, Value>>,
     /// What it is found by.
@@ -71,6 +82,24 @@ struct Started {
     status: &'static str,
     status_bucket: &'static str,
     is_terminal: bool,
+}
+
+fn fairness(key: Option<String>, weight: Option<u16>) -> Result<Option<Fairness>, Problem> {
+    let Some(key) = key else {
+        return match weight {
+            None => Ok(None),
+            Some(_) => Err(Problem::field(
+                "fairness_weight",
+                "it goes with a fairness_key",
+            )),
+        };
+    };
+    let key = named("fairness_key", FairnessKey::new(key))?;
+    let weight = match weight {
+        None => FairnessWeight::default(),
+        Some(weight) => named("fairness_weight", FairnessWeight::new(weight))?,
+    };
+    Ok(Some(Fairness { key, weight }))
 }
 
 /// Starts a workflow, durably.
@@ -111,6 +140,9 @@ async fn start(
         .or_existing();
     if let Some(priority) = start.priority {
         call = call.priority(named("priority", Priority::new(priority))?);
+    }
+    if let Some(fairness) = fairness(start.fairness_key, start.fairness_weight)? {
+        call = call.fairness(fairness);
     }
     if let Some(seconds) = start.execution_timeout_seconds {
         if seconds == 0 {

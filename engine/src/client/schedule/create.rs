@@ -10,7 +10,9 @@ use serde_json::{Map, Value};
 
 use super::Client;
 use crate::flow::Workflow;
-use crate::model::{Action, Overlap, Priority, Queue, Schedule, ScheduleId, Timestamp, When};
+use crate::model::{
+    Action, Fairness, Overlap, Priority, Queue, Schedule, ScheduleId, Timestamp, When,
+};
 use crate::schedule::{unexpected, write};
 use crate::store::{Outcome, ScheduleKey};
 use crate::transition::schedule::{create, pause};
@@ -39,6 +41,7 @@ impl CreateSchedule {
                 name: workflow.name(),
                 queue,
                 priority: Priority::default(),
+                fairness: None,
                 within: None,
                 memo: Map::new(),
                 input,
@@ -109,6 +112,11 @@ impl CreateSchedule {
     /// Which of two due tasks goes first. Default: 5.
     pub fn priority(self, priority: Priority) -> Self {
         self.with(|schedule| schedule.action.priority = priority)
+    }
+
+    /// Whose share of the queue the tasks of its workflows count against. Default: nobody's.
+    pub fn fairness(self, fairness: Fairness) -> Self {
+        self.with(|schedule| schedule.action.fairness = Some(fairness))
     }
 
     /// How long a workflow may take, with all runs that it continues as. Default: without a bound.

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use coord_core::Result;
 
-use super::super::rows::{RecordRow, failure_text, signed, span_us};
+use super::super::rows::{RecordRow, failure_text, of_fairness, signed, span_us};
 use super::super::{
     Append, Fence, Held, Holder, Lease, NewActivity, Settle, Start, Then, Turn, Write,
 };
@@ -44,6 +44,8 @@ pub(in super::super) struct StartRow {
     pub(in super::super) due: i64,
     pub(in super::super) lease_owner: Option<String>,
     pub(in super::super) lease_us: i64,
+    pub(in super::super) fairness_key: String,
+    pub(in super::super) fairness_weight: i16,
 }
 
 /// An event, of the write with this number.
@@ -200,6 +202,7 @@ fn of_lease(lease: Option<&Lease>) -> (Option<String>, i64) {
 impl StartRow {
     fn new(write: i32, start: &Start) -> Self {
         let (lease_owner, lease_us) = of_lease(start.lease.as_ref());
+        let (fairness_key, fairness_weight) = of_fairness(start.fairness.as_ref());
         Self {
             write,
             namespace: start.namespace.to_string(),
@@ -214,6 +217,8 @@ impl StartRow {
             due: start.due.encode(),
             lease_owner,
             lease_us,
+            fairness_key: fairness_key.to_owned(),
+            fairness_weight,
         }
     }
 }

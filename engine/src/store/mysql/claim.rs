@@ -4,6 +4,7 @@ use coord_core::Result;
 use sqlx::mysql::MySqlPool;
 
 use super::super::answers::{self, Looked, LookedAtRow, Place, RenewedRow, SweptRow};
+use super::super::fairness::{self, Charge, OfKind, OfKinds, Share};
 use super::super::rows::{RecordRow, TaskRow, TipRow, signed, task_columns};
 use super::super::{
     BlockedReason, Claim, Claimed, Lacking, Lease, Overdue, Renewal, Renewed, Sweep, Swept,
@@ -13,6 +14,7 @@ use super::Mysql;
 use super::batch::{Transaction, json};
 use super::error::{at, at_commit};
 use super::quotas;
+use super::shares;
 use super::sql::{self, event_columns, ids};
 use crate::model::{Priority, TaskKind, TaskStatus};
 
@@ -99,10 +101,10 @@ const LOOK: &str = concat!(look!("workflow"), " UNION ALL ", look!("activity"));
 
 /// A line of the answer.
 #[derive(Debug, sqlx::FromRow)]
-struct LookRow {
-    kind: String,
-    task_id: Option<String>,
-    due: Option<i64>,
+pub(super) struct LookRow {
+    pub(super) kind: String,
+    pub(super) task_id: Option<String>,
+    pub(super) due: Option<i64>,
 }
 
 /// Locks candidates that are still due, in their order, and passes by those that somebody has.
@@ -179,14 +181,14 @@ const LIVING: &str = "
 /// they took no more than their own limits.
 const WIDER: [u32; 3] = [1, 4, 16];
 
-const CLAIMING: &str = "claiming tasks";
+pub(super) const CLAIMING: &str = "claiming tasks";
 
-pub(super) async fn claim(pool: &MySqlPool, claim: &Claim) -> Result<Claimed> {
+pub(super) async fn claim(store: &Mysql, claim: &Claim) -> Result<Claimed> {
+    let pool = &store.pool;
     let mut looked = Looked::default();
     for factor in WIDER {
-        let now = sqlx::query_scalar(sql::CLOCK).fetch_one(pool).await;
-        let now: i64 = now.map_err(at(CLAIMING))?;
-        let found = look(pool, claim, (now, factor)).await?;
+        let (now, is_shared) = shares::now(pool, claim).await?;
+        let mut found = look(pool, claim, (now, factor)).await?;
         looked = Looked {
             now,
             next_due: next_due(claim, &found, &[]),
@@ -194,7 +196,13 @@ pub(super) async fn claim(pool: &MySqlPool, claim: &Claim) -> Result<Claimed> {
         if found.iter().all(|row| row.task_id.is_none()) {
             break;
         }
-        let claimed = take(pool, claim, (now, &found)).await?;
+        let mut due = Vec::new();
+        if is_shared {
+            due = shares::look(store, claim, now).await?;
+            found = shares::chosen(store, claim, (now, factor), (found, &due)).await?;
+        }
+        let (claimed, charges) = take(pool, claim, (now, &found), &due).await?;
+        shares::charge(store, claim, &charges).await;
         // What a quota holds back, a wider look does not find either.
         if !claimed.tasks.is_empty() || !claim.quotas.is_empty() {
             return Ok(claimed);
@@ -247,7 +255,8 @@ async fn take(
     pool: &MySqlPool,
     claim: &Claim,
     (seen, found): (i64, &[LookRow]),
-) -> Result<Claimed> {
+    shares: &[OfKind<Share>],
+) -> Result<(Claimed, OfKinds<Charge>)> {
     let mut transaction = Transaction::begin(pool, CLAIMING).await?;
     let entered = quotas::enter(&mut transaction, claim).await?;
     let mut tasks: Vec<TaskRow> = Vec::new();
@@ -256,8 +265,8 @@ async fn take(
         [] => seen,
         _ => transaction.now().await?,
     };
-    let (bounded, again) = claim.within(&entered, counted);
-    for wanted in &bounded.wanted {
+    let bounded = claim.within(&entered, counted);
+    for wanted in &bounded.claim.wanted {
         let of_kind = found.iter().filter(|row| row.kind == wanted.kind.as_str());
         let candidates: Vec<_> = of_kind.filter_map(|row| row.task_id.as_ref()).collect();
         if candidates.is_empty() {
@@ -284,6 +293,11 @@ async fn take(
         }
     }
     transaction.put(sql::PUT_TASKS, &tasks).await?;
+    let charges = shares.iter().map(|(kind, shares)| {
+        let charges = fairness::charges_of(shares, *kind, &tasks);
+        (*kind, charges)
+    });
+    let charges = charges.collect();
     let events = scheduled(&mut transaction, &answers::scheduled(&tasks)).await?;
     let looked = Looked {
         now,
@@ -293,7 +307,7 @@ async fn take(
     quotas::pay(&mut transaction, claim, (&entered, &claimed)).await?;
     let committed = transaction.0.commit().await;
     committed.map_err(at_commit(CLAIMING))?;
-    Ok(claimed.or_again(again))
+    Ok((claimed.within(bounded), charges))
 }
 
 async fn scheduled(transaction: &mut Transaction<'_>, places: &[Place]) -> Result<Vec<RecordRow>> {

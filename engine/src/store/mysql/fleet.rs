@@ -11,6 +11,7 @@ use super::super::{Heartbeat, Registered, Registration, Role, Roles, Term};
 use super::Mysql;
 use super::batch::{Transaction, json};
 use super::error::{at, at_commit};
+use super::shares;
 use super::sql::{clock, ids};
 use crate::model::{OwnerId, Timestamp};
 
@@ -187,6 +188,7 @@ pub(super) async fn forget(store: &Mysql, idle: Duration, limit: u32) -> Result<
         .fetch_all(&store.pool)
         .await
         .map_err(at(WHAT))?;
+    shares::forget(store, (idle, limit)).await?;
     if ended.is_empty() {
         return Ok(0);
     }

@@ -139,7 +139,8 @@ pub(super) const PUT_RUNS: &str = concat!(
         w.`closed_reason`, w.`history_length`, w.`inbox_seq`, w.`inbox_drained`,
         w.`turn_epoch`, w.`parent_run_id`, w.`parent_step_seq`, w.`parent_close`,
         w.`continued_to`, w.`started_at`, w.`updated_at`, w.`closed_at`, w.`output_codec`,
-        unhex(w.`output`), w.`failure`, w.`buffered_signals`
+        unhex(w.`output`), w.`failure`, w.`buffered_signals`, w.`fairness_key`,
+        w.`fairness_weight`
      FROM JSON_TABLE(?, '$[*]' COLUMNS (
             `run_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.run_id',
             `namespace` LONGTEXT CHARACTER SET utf8mb4 PATH '$.namespace',
@@ -166,7 +167,9 @@ pub(super) const PUT_RUNS: &str = concat!(
             `output_codec` LONGTEXT CHARACTER SET utf8mb4 PATH '$.output_codec',
             `output` LONGTEXT CHARACTER SET utf8mb4 PATH '$.output',
             `failure` LONGTEXT CHARACTER SET utf8mb4 PATH '$.failure',
-            `buffered_signals` BIGINT PATH '$.buffered_signals')) w
+            `buffered_signals` BIGINT PATH '$.buffered_signals',
+            `fairness_key` LONGTEXT CHARACTER SET utf8mb4 PATH '$.fairness_key',
+            `fairness_weight` BIGINT PATH '$.fairness_weight')) w
      ON DUPLICATE KEY UPDATE
         status = VALUES(status), wait_reason = VALUES(wait_reason),
         closed_reason = VALUES(closed_reason), history_length = VALUES(history_length),
@@ -229,7 +232,7 @@ pub(super) const PUT_TASKS: &str = concat!(
         w.`last_error`, w.`created_at`, w.`scheduled_seq`, w.`attempt_id`, w.`started_at`,
         w.`heartbeat_at`, w.`heartbeat_codec`, unhex(w.`heartbeat_payload`),
         w.`schedule_to_start_at`, w.`schedule_to_close_at`, w.`start_to_close_us`,
-        w.`heartbeat_us`, w.`deadline_at`
+        w.`heartbeat_us`, w.`deadline_at`, w.`fairness_key`, w.`fairness_weight`
      FROM JSON_TABLE(?, '$[*]' COLUMNS (
             `task_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.task_id',
             `task_type` LONGTEXT CHARACTER SET utf8mb4 PATH '$.task_type',
@@ -262,7 +265,9 @@ pub(super) const PUT_TASKS: &str = concat!(
             `schedule_to_close_at` BIGINT PATH '$.schedule_to_close_at',
             `start_to_close_us` BIGINT PATH '$.start_to_close_us',
             `heartbeat_us` BIGINT PATH '$.heartbeat_us',
-            `deadline_at` BIGINT PATH '$.deadline_at')) w
+            `deadline_at` BIGINT PATH '$.deadline_at',
+            `fairness_key` LONGTEXT CHARACTER SET utf8mb4 PATH '$.fairness_key',
+            `fairness_weight` BIGINT PATH '$.fairness_weight')) w
      ON DUPLICATE KEY UPDATE
         status = VALUES(status), available_at = VALUES(available_at),
         attempt_count = VALUES(attempt_count), recover_count = VALUES(recover_count),

@@ -175,7 +175,7 @@ fn runs_of<'q>(query: PgQuery<'q>, rows: &'q [RunRow]) -> PgQuery<'q> {
         run_id namespace workflow_id run_number workflow_type queue priority compatibility status
         wait_reason closed_reason history_length inbox_seq inbox_drained turn_epoch parent_run_id
         parent_step_seq parent_close continued_to started_at updated_at closed_at output_codec
-        output failure buffered_signals)
+        output failure buffered_signals fairness_key fairness_weight)
 }
 
 fn tasks_of<'q>(query: PgQuery<'q>, rows: &'q [TaskRow]) -> PgQuery<'q> {
@@ -184,5 +184,5 @@ fn tasks_of<'q>(query: PgQuery<'q>, rows: &'q [TaskRow]) -> PgQuery<'q> {
         name compatibility attempt_count recover_count lease_owner lease_epoch leased_at
         lease_expires_at blocked_reason last_error created_at scheduled_seq attempt_id started_at
         heartbeat_at heartbeat_codec heartbeat_payload schedule_to_start_at schedule_to_close_at
-        start_to_close_us heartbeat_us deadline_at)
+        start_to_close_us heartbeat_us deadline_at fairness_key fairness_weight)
 }

@@ -5,37 +5,42 @@ use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{FromRow, Row};
 
 use super::super::answers::{self, Looked, LookedAtRow, Place, RenewedRow, SweptRow};
+use super::super::fairness::{self, Charge, OfKind, OfKinds, Portion, Share};
 use super::super::rows::{RecordRow, TaskRow, signed, task_columns};
 use super::super::{
     Claim, Claimed, Lacking, Overdue, Renewal, Renewed, Sweep, Swept, Unattended, Wanted,
 };
+use super::batch::bind;
 use super::error::{at, at_commit};
+use super::shares;
 use super::single::Single;
 use super::sql::{self, clock, event_columns, never};
 use super::{Postgres, READ, Statements, Transaction, WRITE};
-use crate::model::TaskKind;
+use crate::model::{Priority, TaskKind};
 
-/// The due tasks of one kind in the order of the index. No more are locked than are taken: a
-/// priority is probed only while the ones before it left something to take.
+/// The due tasks of one kind from portions of shares, each in the order of the index. No more are
+/// locked than are taken: a portion is probed only while the ones before it left something to take.
 macro_rules! due {
-    ($kind:literal, $names:literal, $most:literal) => {
+    ($kind:literal, $names:literal, $most:literal, $portions:literal) => {
         concat!(
             "AS MATERIALIZED (
         SELECT probe.task_id
-        FROM generate_series(0, 9) AS p (priority)
+        FROM unnest(",
+            $portions,
+            ") AS p (fairness_key, priority, most, beyond)
         CROSS JOIN LATERAL (
             SELECT t.task_id FROM workflow_tasks t
             WHERE t.status = 'ready' AND t.namespace = $1 AND t.queue = $2
               AND t.task_type = '",
             $kind,
-            "' AND t.priority = p.priority AND t.available_at <= (SELECT now FROM clock)
+            "' AND t.fairness_key = p.fairness_key AND t.priority = p.priority
+              AND t.available_at <= (SELECT now FROM clock)
               AND t.name = ANY (",
             $names,
             ")
               AND (t.compatibility IS NULL OR $3::text[] IS NULL OR t.compatibility = ANY ($3))
-            ORDER BY t.available_at, t.task_id LIMIT ",
-            $most,
-            " FOR UPDATE SKIP LOCKED) probe
+            ORDER BY t.available_at, t.task_id LIMIT p.most OFFSET p.beyond
+            FOR UPDATE SKIP LOCKED) probe
         LIMIT ",
             $most,
             ")"
@@ -43,16 +48,41 @@ macro_rules! due {
     };
 }
 
-/// Takes due tasks of both kinds, and looks when the next one will be due of a kind that has none.
+/// Whether a task of one kind that has a key is due.
+macro_rules! is_shared {
+    ($kind:literal, $most:literal) => {
+        concat!(
+            $most,
+            " > 0 AND EXISTS (SELECT FROM workflow_tasks t
+            WHERE t.status = 'ready' AND t.fairness_key > '' AND t.namespace = $1
+              AND t.queue = $2 AND t.task_type = '",
+            $kind,
+            "' AND t.available_at <= (SELECT now FROM clock))"
+        )
+    };
+}
+
+/// Takes due tasks of both kinds, and looks when the next one will be due of a kind that has none,
+/// and whether something with a key is due.
 const CLAIM: &str = concat!(
     "WITH clock AS MATERIALIZED (SELECT ",
     clock!(),
     " AS now),
      turns ",
-    due!("workflow", "$4", "$5"),
+    due!(
+        "workflow",
+        "$4",
+        "$5",
+        "$11::text[], $12::int2[], $13::int8[], $14::int8[]"
+    ),
     ",
      activities ",
-    due!("activity", "$6", "$7"),
+    due!(
+        "activity",
+        "$6",
+        "$7",
+        "$15::text[], $16::int2[], $17::int8[], $18::int8[]"
+    ),
     ",
      attempts AS MATERIALIZED (SELECT array_agg(task_id) AS ids FROM activities),
      taken AS MATERIALIZED (
@@ -73,22 +103,33 @@ const CLAIM: &str = concat!(
             lease_owner, lease_epoch, leased_at, lease_expires_at, blocked_reason, last_error,
             created_at, scheduled_seq, attempt_id, started_at, heartbeat_at, heartbeat_codec,
             heartbeat_payload, schedule_to_start_at, schedule_to_close_at, start_to_close_us,
-            heartbeat_us, deadline_at),
+            heartbeat_us, deadline_at, fairness_key, fairness_weight),
      missed AS MATERIALIZED (
         SELECT 'workflow' AS kind WHERE $5 > 0 AND NOT EXISTS (SELECT FROM turns)
         UNION ALL
         SELECT 'activity' WHERE $7 > 0 AND NOT EXISTS (SELECT FROM activities)),
      next AS MATERIALIZED (
-        SELECT min(probe.due) AS due
-        FROM missed CROSS JOIN generate_series(0, 9) AS p (priority)
-        CROSS JOIN LATERAL (
-            SELECT t.available_at AS due FROM workflow_tasks t
-            WHERE t.status = 'ready' AND t.namespace = $1 AND t.queue = $2
-              AND t.task_type = missed.kind AND t.priority = p.priority
+        SELECT min(probe.due) AS due FROM missed CROSS JOIN LATERAL (
+            SELECT own.due FROM generate_series(0, 9) AS p (priority) CROSS JOIN LATERAL (
+                SELECT t.available_at AS due FROM workflow_tasks t
+                WHERE t.status = 'ready' AND t.namespace = $1 AND t.queue = $2
+                  AND t.task_type = missed.kind AND t.fairness_key = ''
+                  AND t.priority = p.priority AND t.available_at > (SELECT now FROM clock)
+                ORDER BY t.available_at LIMIT 1) own
+            UNION ALL
+            (SELECT t.available_at FROM workflow_tasks t
+            WHERE t.status = 'ready' AND t.fairness_key > '' AND t.namespace = $1
+              AND t.queue = $2 AND t.task_type = missed.kind
               AND t.available_at > (SELECT now FROM clock)
-            ORDER BY t.available_at LIMIT 1) probe)
-     SELECT clock.now, next.due, claimed.*
-     FROM clock CROSS JOIN next LEFT JOIN claimed ON true"
+            ORDER BY t.available_at LIMIT 1)) probe),
+     shared AS MATERIALIZED (
+        SELECT ",
+    is_shared!("workflow", "$5"),
+    " OR ",
+    is_shared!("activity", "$7"),
+    " AS is_shared)
+     SELECT clock.now, next.due, shared.is_shared, claimed.*
+     FROM clock CROSS JOIN next CROSS JOIN shared LEFT JOIN claimed ON true"
 );
 
 const SCHEDULED: &str = concat!(
@@ -175,23 +216,73 @@ pub(super) const CLAIMING: &str = "claiming tasks";
 
 pub(super) async fn claim(store: &Postgres, claim: &Claim) -> Result<Claimed> {
     let mut connection = Single::begin(store, CLAIMING).await?;
-    let claimed = take(store.statements, &mut connection, claim).await?;
+    let (claimed, charges) = take(store, &mut connection, claim).await?;
     connection.end(store, CLAIMING).await?;
+    shares::charge(store, claim, &charges).await;
     Ok(claimed)
 }
 
-/// Claims, over a connection or in a transaction.
+/// Claims, over a connection or in a transaction. What it took of shares is still to be charged.
 pub(super) async fn take(
-    statements: Statements,
+    store: &Postgres,
     connection: &mut PgConnection,
     claim: &Claim,
-) -> Result<Claimed> {
+) -> Result<(Claimed, OfKinds<Charge>)> {
+    if !store.shared.contains(claim) {
+        let without_keys = claim
+            .wanted
+            .iter()
+            .map(|it| (it.kind, without_keys(it.limit)));
+        let portions: OfKinds<Portion> = without_keys.collect();
+        let taken = take_portions(store, connection, claim, (&portions, &[])).await?;
+        // Most queues know no keys, and this was all. Otherwise it is to be chosen.
+        if !taken.is_shared || !taken.claimed.tasks.is_empty() {
+            return Ok((taken.claimed, Vec::new()));
+        }
+    }
+    let (now, shares) = shares::look(store, connection, claim).await?;
+    let portions = claim.wanted.iter().map(|wanted| {
+        let of_kind = shares.iter().find(|(kind, _)| *kind == wanted.kind);
+        let of_kind = of_kind.map_or(&[][..], |(_, shares)| shares);
+        (wanted.kind, fairness::portions(of_kind, now, wanted.limit))
+    });
+    let portions: OfKinds<Portion> = portions.collect();
+    let taken = take_portions(store, connection, claim, (&portions, &shares)).await?;
+    Ok((taken.claimed, taken.charges))
+}
+
+/// A portion of each priority, for a queue in which nothing that has a key is due.
+fn without_keys(limit: u32) -> Vec<Portion> {
+    let portions = (0..i16::from(Priority::COUNT)).map(|priority| Portion {
+        fairness_key: String::new(),
+        priority,
+        most: i64::from(limit),
+        beyond: 0,
+    });
+    portions.collect()
+}
+
+/// What a claim got.
+struct Taken {
+    claimed: Claimed,
+    /// Whether something with a key was due.
+    is_shared: bool,
+    charges: OfKinds<Charge>,
+}
+
+async fn take_portions(
+    store: &Postgres,
+    connection: &mut PgConnection,
+    claim: &Claim,
+    (portions, shares): (&[OfKind<Portion>], &[OfKind<Share>]),
+) -> Result<Taken> {
     const WHAT: &str = CLAIMING;
     let of = |kind| claim.wanted_of(kind);
     let names = |wanted: Option<&Wanted>| wanted.map_or(Vec::new(), |it| texts(&it.names));
     let most = |wanted: Option<&Wanted>| wanted.map_or(0, |it| i64::from(it.limit));
     let (turns, activities) = (of(TaskKind::Workflow), of(TaskKind::Activity));
-    let rows = statements
+    let mut query = store
+        .statements
         .done(CLAIM)
         .bind(claim.namespace.as_str())
         .bind(claim.queue.as_str())
@@ -202,28 +293,44 @@ pub(super) async fn take(
         .bind(most(activities))
         .bind(claim.owner.as_str())
         .bind(answers::span(claim.ttl))
-        .bind(activities.map_or(Vec::new(), |it| texts(&it.attempts)))
-        .fetch_all(&mut *connection)
-        .await
-        .map_err(at_commit(WHAT))?;
-    let (looked, tasks) = looked(&rows).map_err(at(WHAT))?;
+        .bind(activities.map_or(Vec::new(), |it| texts(&it.attempts)));
+    for kind in [TaskKind::Workflow, TaskKind::Activity] {
+        let of_kind = portions.iter().find(|(of, _)| *of == kind);
+        let of_kind = of_kind.map_or(&[][..], |(_, portions)| portions);
+        query = bind!(query, of_kind; fairness_key priority most beyond);
+    }
+    let rows = query.fetch_all(&mut *connection).await;
+    let rows = rows.map_err(at_commit(WHAT))?;
+    let (looked, is_shared, tasks) = looked(&rows).map_err(at(WHAT))?;
+    store.shared.set(claim, is_shared);
+    let charges = shares.iter().map(|(kind, shares)| {
+        let charges = fairness::charges_of(shares, *kind, &tasks);
+        (*kind, charges)
+    });
+    let charges = charges.collect();
     // Events do not change, so they are read after the claim, which is a transaction of its own.
     let places = answers::scheduled(&tasks);
-    let events = scheduled(statements, connection, &places);
+    let events = scheduled(store.statements, connection, &places);
     let unread = |error: Error| Error::timeout(WHAT).with_source(error);
-    answers::claimed(looked, tasks, events.await.map_err(unread)?)
+    Ok(Taken {
+        claimed: answers::claimed(looked, tasks, events.await.map_err(unread)?)?,
+        is_shared,
+        charges,
+    })
 }
 
-fn looked(rows: &[PgRow]) -> Result<(Looked, Vec<TaskRow>), sqlx::Error> {
-    let (mut looked, mut tasks) = (Looked::default(), Vec::with_capacity(rows.len()));
+fn looked(rows: &[PgRow]) -> Result<(Looked, bool, Vec<TaskRow>), sqlx::Error> {
+    let (mut looked, mut is_shared) = (Looked::default(), false);
+    let mut tasks = Vec::with_capacity(rows.len());
     for row in rows {
         looked.now = row.try_get("now")?;
         looked.next_due = row.try_get("due")?;
+        is_shared = row.try_get("is_shared")?;
         if row.try_get::<Option<&str>, _>("task_id")?.is_some() {
             tasks.push(TaskRow::from_row(row)?);
         }
     }
-    Ok((looked, tasks))
+    Ok((looked, is_shared, tasks))
 }
 
 /// Ids as an array.

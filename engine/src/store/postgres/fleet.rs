@@ -8,6 +8,7 @@ use sqlx::PgConnection;
 use super::super::answers::{self, RoleRow, TermRow};
 use super::super::{Heartbeat, Registered, Registration, Role, Roles, Term};
 use super::error::{at, at_commit};
+use super::shares;
 use super::single::Single;
 use super::sql::clock;
 use super::{Postgres, WRITE};
@@ -185,6 +186,7 @@ pub(super) async fn forget(store: &Postgres, idle: Duration, limit: u32) -> Resu
         .execute(&mut *connection)
         .await
         .map_err(at_commit(WHAT))?;
+    shares::forget(store, &mut connection, (idle, limit)).await?;
     connection.end(store, WHAT).await?;
     Ok(gone.rows_affected())
 }

@@ -8,7 +8,7 @@ use super::{Postgres, WRITE};
 
 /// Every step of the schema, from the first on. A step that was released is never changed; each
 /// leaves a schema on which the version before still works.
-pub(super) const STEPS: [&str; 9] = [
+pub(super) const STEPS: [&str; 10] = [
     include_str!("../../../migrations/postgres/0001_engine.sql"),
     include_str!("../../../migrations/postgres/0002_schedules.sql"),
     include_str!("../../../migrations/postgres/0003_attributes.sql"),
@@ -18,6 +18,7 @@ pub(super) const STEPS: [&str; 9] = [
     include_str!("../../../migrations/postgres/0007_signals.sql"),
     include_str!("../../../migrations/postgres/0008_builds.sql"),
     include_str!("../../../migrations/postgres/0009_quotas.sql"),
+    include_str!("../../../migrations/postgres/0010_fairness.sql"),
 ];
 
 /// Older ones are maintained by nobody, and tested by nobody.

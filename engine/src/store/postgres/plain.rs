@@ -74,7 +74,7 @@ pub(super) async fn apply(store: &Postgres, writes: &[Write]) -> Result<Option<A
 fn of_starts<'q>(query: Judging<'q>, rows: &'q [StartRow]) -> Judging<'q> {
     bind!(query, rows;
         write namespace workflow_id run_id run_number workflow_type queue priority compatibility
-        history_length due lease_owner lease_us)
+        history_length due lease_owner lease_us fairness_key fairness_weight)
 }
 
 fn of_turns<'q>(query: Judging<'q>, rows: &'q [FencedRow]) -> Judging<'q> {

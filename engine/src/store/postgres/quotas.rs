@@ -6,6 +6,7 @@ use super::super::quotas::Entered;
 use super::super::{Claim, Claimed};
 use super::claim::{self, CLAIMING};
 use super::error::{at, at_commit};
+use super::shares;
 use super::{Postgres, WRITE};
 use crate::model::Timestamp;
 
@@ -53,15 +54,17 @@ pub(super) async fn claim(store: &Postgres, claim: &Claim) -> Result<Claimed> {
         let (active,): (i64,) = active.map_err(at(WHAT))?;
         it.active = u64::try_from(active).unwrap_or(0);
     }
-    let (bounded, again) = claim.within(&entered, now);
-    let claimed = if bounded.wanted.is_empty() {
-        Claimed {
+    let bounded = claim.within(&entered, now);
+    let (claimed, charges) = if bounded.claim.wanted.is_empty() {
+        let claimed = Claimed {
             now: Timestamp::from_micros(now),
             tasks: Vec::new(),
             next_due: None,
-        }
+            held_back: Vec::new(),
+        };
+        (claimed, Vec::new())
     } else {
-        claim::take(store.statements, &mut transaction.inner, &bounded).await?
+        claim::take(store, &mut transaction.inner, &bounded.claim).await?
     };
     for it in &entered {
         let paid = it.paid(&claimed);
@@ -74,5 +77,6 @@ pub(super) async fn claim(store: &Postgres, claim: &Claim) -> Result<Claimed> {
         }
     }
     transaction.inner.commit().await.map_err(at_commit(WHAT))?;
-    Ok(claimed.or_again(again))
+    shares::charge(store, claim, &charges).await;
+    Ok(claimed.within(bounded))
 }

@@ -97,7 +97,8 @@ pub(super) const PUT_RUNS: &str = concat!(
     ") SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::int4[], $5::text[], $6::text[],
         $7::int2[], $8::text[], $9::text[], $10::text[], $11::text[], $12::int8[], $13::int8[],
         $14::int8[], $15::int8[], $16::text[], $17::int8[], $18::text[], $19::text[], $20::int8[],
-        $21::int8[], $22::int8[], $23::text[], $24::bytea[], $25::text[], $26::int8[])
+        $21::int8[], $22::int8[], $23::text[], $24::bytea[], $25::text[], $26::int8[], $27::text[],
+        $28::int2[])
      ON CONFLICT (run_id) DO UPDATE SET
         status = excluded.status, wait_reason = excluded.wait_reason,
         closed_reason = excluded.closed_reason, history_length = excluded.history_length,
@@ -134,7 +135,8 @@ pub(super) const PUT_TASKS: &str = concat!(
         $7::int8[], $8::text[], $9::text[], $10::int8[], $11::text[], $12::text[], $13::int4[],
         $14::int4[], $15::text[], $16::int8[], $17::int8[], $18::int8[], $19::text[], $20::text[],
         $21::int8[], $22::int8[], $23::text[], $24::int8[], $25::int8[], $26::text[],
-        $27::bytea[], $28::int8[], $29::int8[], $30::int8[], $31::int8[], $32::int8[])
+        $27::bytea[], $28::int8[], $29::int8[], $30::int8[], $31::int8[], $32::int8[], $33::text[],
+        $34::int2[])
      ON CONFLICT (task_id) DO UPDATE SET
         status = excluded.status, available_at = excluded.available_at,
         attempt_count = excluded.attempt_count, recover_count = excluded.recover_count,

@@ -3,7 +3,7 @@
 use coord_core::{Error, Result};
 
 use super::super::Start;
-use super::{RunRow, failure_of, failure_text, payload, read, signed, some, unsigned};
+use super::{RunRow, failure_of, failure_text, of_fairness, payload, read, signed, some, unsigned};
 use crate::model::{
     BuildId, Closed, Namespace, Queue, Run, RunId, RunStatus, Timestamp, TypeName, Wait, WorkflowId,
 };
@@ -12,6 +12,7 @@ impl RunRow {
     /// A new run at `now`, whose inbox goes on from `inbox`: the last place given, and taken.
     pub(in super::super) fn new(start: &Start, now: i64, inbox: (i64, i64)) -> Self {
         let parent = start.parent.as_ref();
+        let (fairness_key, fairness_weight) = of_fairness(start.fairness.as_ref());
         Self {
             run_id: start.run.to_string(),
             namespace: start.namespace.to_string(),
@@ -39,6 +40,8 @@ impl RunRow {
             output: None,
             failure: None,
             buffered_signals: signed(start.buffered()),
+            fairness_key: fairness_key.to_owned(),
+            fairness_weight,
         }
     }
 

@@ -47,6 +47,8 @@ impl TaskRow {
             start_to_close_us: NEVER,
             heartbeat_us: NEVER,
             deadline_at: NEVER,
+            fairness_key: run.fairness_key.clone(),
+            fairness_weight: run.fairness_weight,
         }
     }
 

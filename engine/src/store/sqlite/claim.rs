@@ -4,6 +4,7 @@ use coord_core::Result;
 use sqlx::sqlite::{SqliteConnection, SqlitePool};
 
 use super::super::answers::{self, Looked, LookedAtRow, Place, RenewedRow, SweptRow};
+use super::super::fairness::{self, OfKinds, Portion, Share};
 use super::super::rows::{NEVER, RecordRow, TaskRow, signed, task_columns};
 use super::super::{
     Claim, Claimed, Lacking, Overdue, Renewal, Renewed, Sweep, Swept, Unattended, Wanted,
@@ -12,6 +13,7 @@ use super::Sqlite;
 use super::batch::json;
 use super::error::{at, at_commit};
 use super::quotas;
+use super::shares;
 use super::sql::{self, clock, event_columns};
 use crate::model::TaskKind;
 
@@ -22,7 +24,7 @@ macro_rules! probe {
             "SELECT * FROM (SELECT task_id, priority, available_at
              FROM workflow_tasks INDEXED BY workflow_tasks_claim
              WHERE status = 'ready' AND namespace = ?1 AND queue = ?2 AND task_type = ?3
-               AND priority = ",
+               AND fairness_key = '' AND priority = ",
             $priority,
             " AND available_at <= ",
             $now,
@@ -63,15 +65,35 @@ macro_rules! probes {
     };
 }
 
-/// What a claim would take, in one statement that writes nothing.
+/// What a claim would take, in one statement that writes nothing, where nothing with a key is due.
 pub(super) const CANDIDATES: &str = probes!(clock!());
 
-const NEXT_DUE: &str = concat!(
-    "SELECT min(due) FROM (SELECT p.value, (SELECT min(available_at) FROM workflow_tasks INDEXED BY workflow_tasks_claim
-        WHERE status = 'ready' AND namespace = ?1 AND queue = ?2 AND task_type = ?3
-          AND priority = p.value AND available_at > ",
+/// What it would take of a portion of a share.
+pub(super) const PORTION: &str = concat!(
+    "SELECT task_id FROM workflow_tasks INDEXED BY workflow_tasks_claim
+     WHERE status = 'ready' AND namespace = ?1 AND queue = ?2 AND task_type = ?3
+       AND fairness_key = ?7 AND priority = ?8 AND available_at <= ",
     clock!(),
-    ") AS due FROM json_each('[0,1,2,3,4,5,6,7,8,9]') p)"
+    " AND name IN (SELECT value FROM json_each(?4))
+       AND (compatibility IS NULL OR ?5 IS NULL
+            OR compatibility IN (SELECT value FROM json_each(?5)))
+     ORDER BY available_at, task_id LIMIT ?6 OFFSET ?9"
+);
+
+/// Of tasks without a key, and of those with one.
+const NEXT_DUE: &str = concat!(
+    "SELECT min(due) FROM (SELECT (SELECT min(available_at)
+        FROM workflow_tasks INDEXED BY workflow_tasks_claim
+        WHERE status = 'ready' AND namespace = ?1 AND queue = ?2 AND task_type = ?3
+          AND fairness_key = '' AND priority = p.value AND available_at > ",
+    clock!(),
+    ") AS due FROM json_each('[0,1,2,3,4,5,6,7,8,9]') p
+     UNION ALL SELECT (SELECT min(available_at)
+        FROM workflow_tasks INDEXED BY workflow_tasks_shared
+        WHERE status = 'ready' AND fairness_key > '' AND namespace = ?1 AND queue = ?2
+          AND task_type = ?3 AND available_at > ",
+    clock!(),
+    "))"
 );
 
 const CLAIM: &str = concat!(
@@ -181,13 +203,15 @@ fn taken(wanted: &Wanted, candidates: Vec<Candidate>) -> Vec<Taken> {
 struct Found {
     taken: Vec<Taken>,
     next_due: Option<i64>,
+    /// From which shares it chose, where something with a key is due.
+    shares: OfKinds<Share>,
 }
 
 pub(super) async fn claim(store: &Sqlite, claim: &Claim) -> Result<Claimed> {
     const WHAT: &str = "claiming tasks";
     // Most polls find nothing, and need not wait for the write lock to see that.
     let mut reader = store.reader.acquire().await.map_err(at(WHAT))?;
-    let found = look(&mut reader, claim).await?;
+    let found = look(store, &mut reader, claim).await?;
     if found.taken.is_empty() {
         let looked = Looked {
             now: now(&mut reader).await?,
@@ -200,8 +224,8 @@ pub(super) async fn claim(store: &Sqlite, claim: &Claim) -> Result<Claimed> {
     let mut transaction = begun.map_err(at(WHAT))?;
     let entered = quotas::enter(&mut transaction, claim).await?;
     let now: i64 = now(&mut transaction).await?;
-    let (bounded, again) = claim.within(&entered, now);
-    let found = look(&mut transaction, &bounded).await?;
+    let bounded = claim.within(&entered, now);
+    let found = look(store, &mut transaction, &bounded.claim).await?;
     let tasks: Vec<TaskRow> = sqlx::query_as(CLAIM)
         .bind(json(&found.taken)?)
         .bind(claim.owner.as_str())
@@ -210,6 +234,10 @@ pub(super) async fn claim(store: &Sqlite, claim: &Claim) -> Result<Claimed> {
         .fetch_all(&mut *transaction)
         .await
         .map_err(at(WHAT))?;
+    for (kind, shares) in &found.shares {
+        let charges = fairness::charges_of(shares, *kind, &tasks);
+        shares::charge(&mut transaction, claim, (*kind, &charges)).await?;
+    }
     let events = scheduled(&mut transaction, &answers::scheduled(&tasks)).await?;
     let looked = Looked {
         now,
@@ -218,13 +246,20 @@ pub(super) async fn claim(store: &Sqlite, claim: &Claim) -> Result<Claimed> {
     let claimed = answers::claimed(looked, tasks, events)?;
     quotas::pay(&mut transaction, claim, (&entered, &claimed)).await?;
     transaction.commit().await.map_err(at_commit(WHAT))?;
-    Ok(claimed.or_again(again))
+    Ok(claimed.within(bounded))
 }
 
-async fn look(connection: &mut SqliteConnection, claim: &Claim) -> Result<Found> {
-    let (mut all, mut next) = (Vec::new(), None::<i64>);
+async fn look(store: &Sqlite, connection: &mut SqliteConnection, claim: &Claim) -> Result<Found> {
+    let (mut all, mut next, mut shares) = (Vec::new(), None::<i64>, Vec::new());
     for wanted in &claim.wanted {
-        let candidates = candidates(connection, claim, wanted).await?;
+        let candidates = match shares::look(store, connection, (claim, wanted.kind)).await? {
+            None => candidates(connection, claim, wanted).await?,
+            Some((now, due)) => {
+                let portions = fairness::portions(&due, now, wanted.limit);
+                shares.push((wanted.kind, due));
+                portioned(connection, (claim, wanted), &portions).await?
+            }
+        };
         if candidates.is_empty() {
             let due = next_due(connection, claim, wanted.kind).await?;
             next = [next, due].into_iter().flatten().min();
@@ -234,6 +269,7 @@ async fn look(connection: &mut SqliteConnection, claim: &Claim) -> Result<Found>
     Ok(Found {
         taken: all,
         next_due: next,
+        shares,
     })
 }
 
@@ -253,6 +289,38 @@ async fn candidates(
         .fetch_all(connection)
         .await
         .map_err(at("looking for tasks"))
+}
+
+/// What a claim would take of `portions`, until it has as many as it wants.
+async fn portioned(
+    connection: &mut SqliteConnection,
+    (claim, wanted): (&Claim, &Wanted),
+    portions: &[Portion],
+) -> Result<Vec<Candidate>> {
+    let builds = claim.builds.as_ref().map(json).transpose()?;
+    let names = json(&wanted.names)?;
+    let (mut left, mut found) = (i64::from(wanted.limit), Vec::new());
+    for portion in portions {
+        if left <= 0 {
+            break;
+        }
+        let of_it: Vec<Candidate> = sqlx::query_as(PORTION)
+            .bind(claim.namespace.as_str())
+            .bind(claim.queue.as_str())
+            .bind(wanted.kind.as_str())
+            .bind(names.as_str())
+            .bind(builds.as_deref())
+            .bind(portion.most.min(left))
+            .bind(portion.fairness_key.as_str())
+            .bind(portion.priority)
+            .bind(portion.beyond)
+            .fetch_all(&mut *connection)
+            .await
+            .map_err(at("looking for tasks"))?;
+        left -= i64::try_from(of_it.len()).unwrap_or(left);
+        found.extend(of_it);
+    }
+    Ok(found)
 }
 
 async fn next_due(

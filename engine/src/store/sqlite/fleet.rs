@@ -9,6 +9,7 @@ use super::super::answers::{self, RoleRow, TermRow};
 use super::super::{Heartbeat, Registered, Registration, Role, Roles, Term};
 use super::Sqlite;
 use super::error::{at, at_commit};
+use super::shares;
 use super::sql::clock;
 use crate::model::{OwnerId, Timestamp};
 
@@ -158,6 +159,7 @@ pub(super) async fn forget(store: &Sqlite, idle: Duration, limit: u32) -> Result
         .execute(&store.writer)
         .await
         .map_err(at_commit("forgetting processes that have ended"))?;
+    shares::forget(store, (idle, limit)).await?;
     Ok(gone.rows_affected())
 }
 

@@ -87,7 +87,8 @@ pub(super) const PUT_RUNS: &str = concat!(
         value->>'inbox_seq', value->>'inbox_drained', value->>'turn_epoch', value->>'parent_run_id',
         value->>'parent_step_seq', value->>'parent_close', value->>'continued_to',
         value->>'started_at', value->>'updated_at', value->>'closed_at', value->>'output_codec',
-        unhex(value->>'output'), value->>'failure', value->>'buffered_signals'
+        unhex(value->>'output'), value->>'failure', value->>'buffered_signals',
+        value->>'fairness_key', value->>'fairness_weight'
      FROM json_each(?1) WHERE true
      ON CONFLICT (run_id) DO UPDATE SET
         status = excluded.status, wait_reason = excluded.wait_reason,
@@ -132,7 +133,8 @@ pub(super) const PUT_TASKS: &str = concat!(
         value->>'scheduled_seq', value->>'attempt_id', value->>'started_at', value->>'heartbeat_at',
         value->>'heartbeat_codec', unhex(value->>'heartbeat_payload'),
         value->>'schedule_to_start_at', value->>'schedule_to_close_at',
-        value->>'start_to_close_us', value->>'heartbeat_us', value->>'deadline_at'
+        value->>'start_to_close_us', value->>'heartbeat_us', value->>'deadline_at',
+        value->>'fairness_key', value->>'fairness_weight'
      FROM json_each(?1) WHERE true
      ON CONFLICT (task_id) DO UPDATE SET
         status = excluded.status, available_at = excluded.available_at,

@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 
 use super::{Closing, Lease, Target};
 use crate::model::{
-    BuildId, Due, Marks, Namespace, ParentLink, Priority, Queue, Record, RequestId, RunId,
-    TypeName, WorkflowId,
+    BuildId, Due, Fairness, Marks, Namespace, ParentLink, Priority, Queue, Record, RequestId,
+    RunId, TypeName, WorkflowId,
 };
 
 /// Which way of sending a request id is for: the same id may serve one of each.
@@ -69,6 +69,8 @@ pub struct Start {
     pub queue: Queue,
     /// The priority of its workflow tasks.
     pub priority: Priority,
+    /// Whose share of their queues its tasks count against.
+    pub fairness: Option<Fairness>,
     /// The build that may continue it.
     pub build: Option<BuildId>,
     /// The run that waits for its result.

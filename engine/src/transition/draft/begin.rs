@@ -59,6 +59,7 @@ impl Draft {
             number: 1,
             queue,
             priority: parent.priority,
+            fairness: parent.fairness.clone(),
             build: parent.build.clone(),
             seed: child.seed,
             parent: Some(ParentLink {
@@ -122,6 +123,7 @@ impl Draft {
             name: started.name,
             queue: started.queue,
             priority: started.priority,
+            fairness: started.fairness,
             build: started.build,
             parent: started.parent,
             records: vec![event.record()?],

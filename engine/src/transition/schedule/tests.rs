@@ -19,6 +19,7 @@ fn schedule(overlap: Overlap) -> Schedule {
         name: TypeName::new("work").expect("a name"),
         queue: Queue::default(),
         priority: Priority::default(),
+        fairness: None,
         within: None,
         memo: serde_json::Map::new(),
         input: Payload::json(&()).expect("json"),

@@ -135,6 +135,7 @@ impl World {
                 number: 1,
                 queue: queue(),
                 priority: Priority::default(),
+                fairness: None,
                 build: None,
                 seed: 7,
                 parent: None,

@@ -85,6 +85,7 @@ impl ActionInput {
                 None => Queue::default(),
             },
             priority: Priority::default(),
+            fairness: None,
             within: self.execution_timeout_seconds.map(Duration::from_secs),
             memo,
             input: client.encode(&envelope::value(self.input)?)?,

@@ -41,6 +41,14 @@ async fn a_claim_reads_no_row_that_is_not_due() {
         .bind("owner")
         .bind(1_000_000_i64)
         .bind(Vec::<String>::new())
+        .bind(vec![""; 10])
+        .bind((0..10_i16).collect::<Vec<_>>())
+        .bind(vec![5_i64; 10])
+        .bind(vec![0_i64; 10])
+        .bind(vec![""; 10])
+        .bind((0..10_i16).collect::<Vec<_>>())
+        .bind(vec![5_i64; 10])
+        .bind(vec![0_i64; 10])
         .fetch_all(&mut connection)
         .await
         .expect("a plan");

@@ -36,9 +36,10 @@ pub(super) const STARTS: &str = concat!(
     "WITH w AS MATERIALIZED (
         SELECT * FROM unnest($1::int4[], $2::text[], $3::text[], $4::text[], $5::int4[],
             $6::text[], $7::text[], $8::int2[], $9::text[], $10::int8[], $11::int8[], $12::text[],
-            $13::int8[])
+            $13::int8[], $14::text[], $15::int2[])
         AS w (write, namespace, workflow_id, run_id, run_number, workflow_type, queue, priority,
-            compatibility, history_length, due, lease_owner, lease_us)),
+            compatibility, history_length, due, lease_owner, lease_us, fairness_key,
+            fairness_weight)),
      named AS (
         INSERT INTO workflow_instances (namespace, workflow_id, current_run_id, created_at)
         SELECT namespace, workflow_id, run_id, ",
@@ -54,13 +55,16 @@ pub(super) const STARTS: &str = concat!(
      good AS MATERIALIZED (SELECT w.*, now FROM clock JOIN w ON named > 0),
      runs AS (
         INSERT INTO workflow_runs (run_id, namespace, workflow_id, run_number, workflow_type,
-            queue, priority, compatibility, status, history_length, started_at, updated_at)
+            queue, priority, compatibility, status, history_length, started_at, updated_at,
+            fairness_key, fairness_weight)
         SELECT run_id, namespace, workflow_id, run_number, workflow_type, queue, priority,
-            compatibility, 'pending', history_length, now, now FROM good),
+            compatibility, 'pending', history_length, now, now, fairness_key, fairness_weight
+        FROM good),
      tasks AS (
         INSERT INTO workflow_tasks (task_id, task_type, namespace, queue, priority, status,
             available_at, workflow_id, run_id, step_seq, name, compatibility, attempt_count,
-            lease_owner, lease_epoch, leased_at, lease_expires_at, created_at)
+            lease_owner, lease_epoch, leased_at, lease_expires_at, created_at, fairness_key,
+            fairness_weight)
         SELECT run_id || ':0', 'workflow', namespace, queue, priority,
             CASE WHEN is_leased THEN 'leased' ELSE 'ready' END,
             CASE WHEN due > 0 THEN due ELSE now - due END, workflow_id, run_id, 0, workflow_type,
@@ -68,12 +72,12 @@ pub(super) const STARTS: &str = concat!(
             CASE WHEN is_leased THEN now END,
             CASE WHEN is_leased THEN least(now + lease_us, ",
     never!(),
-    ") END, now
+    ") END, now, fairness_key, fairness_weight
         FROM (SELECT *, lease_owner IS NOT NULL AS is_leased FROM good) g),
      ",
     add_history!(
-        "$14::int4[], $15::text[], $16::int8[], $17::text[], $18::int8[], $19::int8[],
-            $20::text[], $21::text[], $22::bytea[]"
+        "$16::int4[], $17::text[], $18::int8[], $19::text[], $20::int8[], $21::int8[],
+            $22::text[], $23::text[], $24::bytea[]"
     ),
     ")
      SELECT now, write, 'started' AS word, 0::int8 AS inbox_seq, 0::int8 AS epoch, namespace, queue,
@@ -130,7 +134,8 @@ pub(super) const TURNS: &str = concat!(
             output_codec, output, failure)),
      runs AS MATERIALIZED (
         SELECT run_id, namespace, workflow_id, workflow_type, queue, priority, compatibility,
-            history_length, inbox_seq, inbox_drained, turn_epoch, parent_run_id
+            history_length, inbox_seq, inbox_drained, turn_epoch, parent_run_id, fairness_key,
+            fairness_weight
         FROM workflow_runs WHERE run_id = ANY ($20) ORDER BY run_id FOR UPDATE),
      tasks AS MATERIALIZED (
         SELECT task_id, run_id, status, lease_owner, lease_epoch, lease_expires_at
@@ -198,7 +203,7 @@ pub(super) const TURNS: &str = concat!(
             available_at, workflow_id, run_id, step_seq, name, compatibility, attempt_count,
             lease_owner, lease_epoch, leased_at, lease_expires_at, created_at, scheduled_seq,
             attempt_id, started_at, heartbeat_at, schedule_to_start_at, schedule_to_close_at,
-            start_to_close_us, heartbeat_us, deadline_at)
+            start_to_close_us, heartbeat_us, deadline_at, fairness_key, fairness_weight)
         SELECT g.run_id || ':' || a.step_seq, 'activity', r.namespace, a.queue, a.priority,
             CASE WHEN a.lease_owner IS NULL THEN 'ready' ELSE 'leased' END,
             g.now, r.workflow_id, g.run_id, a.step_seq, a.name, r.compatibility,
@@ -214,7 +219,7 @@ pub(super) const TURNS: &str = concat!(
             least(g.now + a.to_close, ",
     never!(),
     ", CASE WHEN l.at IS NULL THEN g.now + a.to_start END, l.at + a.start_to_close_us,
-                l.at + a.heartbeat_us)
+                l.at + a.heartbeat_us), r.fairness_key, r.fairness_weight
         FROM good g JOIN runs r ON r.run_id = g.run_id
         JOIN unnest($30::int4[], $31::int8[], $32::int8[], $33::text[], $34::text[], $35::int2[],
             $36::int8[], $37::int8[], $38::int8[], $39::int8[], $40::text[], $41::int8[],
@@ -241,7 +246,7 @@ pub(super) const TURNS: &str = concat!(
     never!(),
     ", ",
     never!(),
-    "
+    ", r.fairness_key, r.fairness_weight
         FROM good g JOIN runs r ON r.run_id = g.run_id
         CROSS JOIN LATERAL (SELECT CASE g.follows WHEN 'take' THEN g.now END AS at) l
         WHERE g.of_activity AND (g.follows = 'take' OR g.due_at IS NOT NULL)),
@@ -274,7 +279,7 @@ pub(super) const SETTLES: &str = concat!(
             payload)),
      runs AS MATERIALIZED (
         SELECT run_id, namespace, workflow_id, workflow_type, queue, priority, compatibility,
-            inbox_seq, turn_epoch, closed_at
+            inbox_seq, turn_epoch, closed_at, fairness_key, fairness_weight
         FROM workflow_runs WHERE run_id = ANY ($5) ORDER BY run_id FOR UPDATE),
      tasks AS MATERIALIZED (
         SELECT task_id, run_id, status, available_at, lease_owner, lease_epoch, lease_expires_at
@@ -320,9 +325,10 @@ pub(super) const SETTLES: &str = concat!(
      turns AS (
         INSERT INTO workflow_tasks (task_id, task_type, namespace, queue, priority, status,
             available_at, workflow_id, run_id, step_seq, name, compatibility, lease_epoch,
-            created_at)
+            created_at, fairness_key, fairness_weight)
         SELECT r.run_id || ':0', 'workflow', r.namespace, r.queue, r.priority, 'ready', told.now,
-            r.workflow_id, r.run_id, 0, r.workflow_type, r.compatibility, r.turn_epoch, told.now
+            r.workflow_id, r.run_id, 0, r.workflow_type, r.compatibility, r.turn_epoch, told.now,
+            r.fairness_key, r.fairness_weight
         FROM told JOIN runs r ON r.run_id = told.run_id WHERE told.turn = 'new')
      SELECT clock.now, w.write, j.verdict AS word, coalesce(g.place, 0) AS inbox_seq,
         0::int8 AS epoch, r.namespace, r.queue,

@@ -2,6 +2,7 @@
 
 use sqlx::Connection;
 
+use super::super::migrate::STEPS;
 use super::*;
 
 #[tokio::test]
@@ -9,12 +10,10 @@ async fn a_claim_reads_no_row_that_is_not_due() {
     let mut connection = SqliteConnection::connect("sqlite::memory:")
         .await
         .expect("memory");
-    sqlx::raw_sql(include_str!(
-        "../../../../migrations/sqlite/0001_engine.sql"
-    ))
-    .execute(&mut connection)
-    .await
-    .expect("a schema");
+    for step in STEPS {
+        let done = sqlx::raw_sql(step).execute(&mut connection).await;
+        done.expect("a schema");
+    }
 
     let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {CANDIDATES}"));
     let plan: Vec<(i64, i64, i64, String)> = sqlx::query_as(explain)
@@ -33,7 +32,8 @@ async fn a_claim_reads_no_row_that_is_not_due() {
         .filter(|step| step.contains("workflow_tasks"))
         .collect();
     assert_eq!(probes.len(), 10, "{plan:?}");
-    let range = "(namespace=? AND queue=? AND task_type=? AND priority=? AND available_at<?)";
+    let range = "(namespace=? AND queue=? AND task_type=? AND fairness_key=? AND priority=? \
+                 AND available_at<?)";
     assert!(
         probes.iter().all(|probe| probe.ends_with(range)),
         "{plan:?}"

@@ -1,0 +1,31 @@
+-- Whose share of a queue tasks count against; an empty key is that of those who have none.
+ALTER TABLE workflow_runs ADD COLUMN fairness_key TEXT NOT NULL DEFAULT '';
+ALTER TABLE workflow_runs ADD COLUMN fairness_weight INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE workflow_tasks ADD COLUMN fairness_key TEXT NOT NULL DEFAULT '';
+ALTER TABLE workflow_tasks ADD COLUMN fairness_weight INTEGER NOT NULL DEFAULT 1;
+
+-- One claim probes each priority of a share: `fairness_key = k AND priority = p AND available_at <=
+-- now`, in this order.
+DROP INDEX workflow_tasks_claim;
+CREATE INDEX workflow_tasks_claim
+    ON workflow_tasks (namespace, queue, task_type, fairness_key, priority, available_at, task_id)
+    WHERE status = 'ready';
+-- Whether anything with a key is due.
+CREATE INDEX workflow_tasks_shared ON workflow_tasks (namespace, queue, task_type, available_at)
+    WHERE status = 'ready' AND fairness_key > '';
+
+-- What each share was served, in millionths of a task of weight 1. A row that is not there is that
+-- of a share which was not served for long.
+CREATE TABLE engine_shares (
+    namespace       TEXT NOT NULL,
+    queue           TEXT NOT NULL,
+    -- workflow, activity
+    task_type       TEXT NOT NULL,
+    fairness_key    TEXT NOT NULL,
+    priority        INTEGER NOT NULL,
+    -- As of the task that was claimed last.
+    fairness_weight INTEGER NOT NULL,
+    served          INTEGER NOT NULL,
+    served_at       INTEGER NOT NULL,
+    PRIMARY KEY (namespace, queue, task_type, fairness_key, priority)
+) STRICT, WITHOUT ROWID;
