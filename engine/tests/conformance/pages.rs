@@ -3,12 +3,18 @@
 use crate::callers::Caller;
 use crate::stage::Stage;
 
-const PAGES: [(&str, &str); 3] = [
+const PAGES: [(&str, &str); 6] = [
     ("docs/engine.md", include_str!("../../../docs/engine.md")),
     (
         "docs/deployment.md",
         include_str!("../../../docs/deployment.md"),
     ),
+    (
+        "docs/recovery.md",
+        include_str!("../../../docs/recovery.md"),
+    ),
+    ("docs/regions.md", include_str!("../../../docs/regions.md")),
+    ("docs/tuning.md", include_str!("../../../docs/tuning.md")),
     (
         "observability/RUNBOOK.md",
         include_str!("../../../observability/RUNBOOK.md"),
