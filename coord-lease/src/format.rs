@@ -17,6 +17,8 @@
 
 use coord_core::{ClaimToken, FencingToken, Key};
 
+pub use crate::list::held;
+
 /// The Lua functions, which [`lease_script!`](crate::lease_script) puts above a script.
 #[doc(hidden)]
 pub const LUA: &str = include_str!("lua/format.lua");

@@ -4,19 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use coord_core::{Error, FencingToken, Key, Name, Result, Ttl};
-use coord_redis::{Kept, Receipt, Redis, Reply, Script};
+use coord_redis::{Kept, Receipt, Redis, Reply};
 
-use crate::batch::by_call;
 use crate::claim::{Claim, Pending};
 use crate::engine::Engine;
 use crate::format;
 use crate::hold::{Grant, Hold};
 use crate::lease::{self, RemoveResult};
+use crate::list;
 use crate::signals::{Operation, SIGNALS, Signal, reported};
 use crate::{Holder, Owner};
-
-/// Tells who holds leases.
-static INSPECT: Script = crate::lease_script!("lease.inspect", include_str!("lua/inspect.lua"));
 
 /// The kind of key that the leases of this crate are; locks and ticks have their own.
 const KIND: &str = "lease";
@@ -82,7 +79,7 @@ impl Leases {
     pub async fn inspect(&self, resource: &Name) -> Result<Option<Holder>> {
         let key = self.key(resource);
         let inspect = async {
-            let [found] = self.read(&[&key]).await?.array()?;
+            let [found] = list::read(self.redis(), &[&key]).await?.array()?;
             match found {
                 Reply::Int(_) => Err(Error::corrupt(format!("{key} holds no lease"))),
                 found => found.optional().map(Holder::from_reply).transpose(),
@@ -101,7 +98,8 @@ impl Leases {
     /// # Cancel safety
     /// Safe: it only reads.
     pub async fn list(&self, start: &str) -> Result<Vec<(Name, Holder)>> {
-        reported(Operation::List, self.listed(start).await)
+        let held = list::held(self.redis(), KIND, start).await;
+        reported(Operation::List, held)
     }
 
     /// Ends the grant of `resource` that has this `fence`, whoever holds it: for operators, who
@@ -140,37 +138,6 @@ impl Leases {
 
     fn key(&self, resource: &Name) -> Key {
         self.redis().keys().key(KIND, &[resource])
-    }
-
-    async fn listed(&self, start: &str) -> Result<Vec<(Name, Holder)>> {
-        let keys = self.redis().keys();
-        let found = self.redis().scan(&keys.pattern(KIND, start)).await?;
-        let leases = found.iter().filter_map(|key| {
-            let [resource] = keys.names(KIND, key)?.try_into().ok()?;
-            Some((self.key(&resource), resource))
-        });
-        let mut held = Vec::new();
-        for leases in by_call(self.redis(), leases.collect(), |(key, _)| key) {
-            let keys: Vec<_> = leases.iter().map(|(key, _)| key).collect();
-            let replies = self.read(&keys).await?.list()?;
-            for ((_, resource), reply) in leases.iter().zip(replies) {
-                if let Reply::List(_) = reply {
-                    held.push((resource.clone(), Holder::from_reply(reply)?));
-                }
-            }
-        }
-        held.sort_by(|(one, _), (other, _)| one.cmp(other));
-        Ok(held)
-    }
-
-    async fn read(&self, leases: &[&Key]) -> Result<Reply> {
-        let records: Vec<_> = leases.iter().map(|key| format::record(key)).collect();
-        let keys: Vec<_> = leases
-            .iter()
-            .zip(&records)
-            .flat_map(|(key, record)| [*key, record])
-            .collect();
-        self.redis().run(&INSPECT.call(&keys).idempotent()).await
     }
 }
 

@@ -78,6 +78,7 @@ mod hold;
 mod holder;
 mod lease;
 mod leases;
+mod list;
 mod owner;
 mod schedule;
 mod signals;

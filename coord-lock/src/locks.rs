@@ -15,6 +15,9 @@ use crate::scripts::{INSPECT, Keys};
 use crate::signals::{SIGNALS, Signal};
 use crate::{Lock, LockOptions, reentry, wait};
 
+/// The kind of key that the locks of this crate are.
+const KIND: &str = "lock";
+
 /// The owner's name where none is given: its host and process stand beside it.
 const UNNAMED: &str = "unnamed";
 
@@ -190,6 +193,19 @@ impl Locks {
         reply.optional().map(Holder::from_reply).transpose()
     }
 
+    /// All locks whose names start with `start` and that somebody has, with their owners, by name:
+    /// for operators. It walks over the whole key space in small steps; what is acquired or released
+    /// meanwhile may be missing or there, and what is no lock is left out.
+    ///
+    /// # Errors
+    /// `Unavailable` and `Timeout`.
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn list(&self, start: &str) -> Result<Vec<(Name, Holder)>> {
+        coord_lease::format::held(&self.redis, KIND, start).await
+    }
+
     /// Ends the grant of `name` that has this `fence`, whoever holds it, as if its owner had
     /// released it: for operators, who have the fence from [`inspect`](Self::inspect). A later
     /// grant is left alone. The owner finds its lock lost at its next renewal, a third of its TTL
@@ -247,7 +263,7 @@ impl Locks {
     }
 
     fn keys(&self, name: &Name) -> Keys {
-        Keys::new(self.redis.keys().key("lock", &[name]), &self.redis)
+        Keys::new(self.redis.keys().key(KIND, &[name]), &self.redis)
     }
 }
 

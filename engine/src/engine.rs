@@ -181,15 +181,26 @@ impl Engine {
     }
 
     /// Removes now what is past its retention, in every namespace, and says how many runs. One
-    /// process of all does so by itself once a minute.
+    /// process of all does so by itself once a minute. `heard` is told after each portion how many
+    /// went so far.
     ///
     /// # Errors
     /// `Unavailable` or `Timeout` when the database does not answer; what was removed until then is.
     ///
     /// # Cancel safety
     /// Safe: runs are removed in portions, each whole or not at all.
-    pub async fn retire_closed_runs(&self) -> Result<u64> {
-        retention::pass(&self.core, Right::Hand).await
+    pub async fn retire_closed_runs(&self, heard: impl FnMut(u64) + Send) -> Result<u64> {
+        retention::pass(&self.core, Right::Hand, heard).await
+    }
+
+    /// How soon the others notice that this process is gone.
+    pub fn recovery(&self) -> Recovery {
+        self.core.recovery
+    }
+
+    /// For how long closed runs are kept where their namespace does not say.
+    pub fn retention(&self) -> Duration {
+        self.core.retention
     }
 
     /// What stands where, with the age of the oldest of each: one look at the database, of at most
@@ -202,6 +213,18 @@ impl Engine {
     /// Safe.
     pub async fn census(&self) -> Result<Census> {
         self.core.store.census().await
+    }
+
+    /// What the database's clock shows, as far as this process knows it between two answers: it is
+    /// asked only when it has not answered anything yet.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Timeout` when the database does not answer.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn now(&self) -> Result<Timestamp> {
+        self.core.now().await
     }
 
     /// How this engine and what it stands on are: never an error, since that is what it tells of.
@@ -441,14 +464,11 @@ async fn look(store: &dyn Store) -> Result<()> {
     let reached = store.load(&[]).await;
     reached
         .map_err(|error| Error::new(error.kind(), "reaching the database").with_source(error))?;
-    let listing = crate::store::NamespaceListing {
-        limit: 1,
-        after: None,
-    };
-    let looked = store.list_namespaces(&listing).await;
-    looked.map(drop).map_err(|error| {
-        let message = "the database answers, and the schema of this version cannot be read there: \
-                       it was not migrated, or this user may not";
+    store.look().await.map_err(|error| {
+        if error.kind() == ErrorKind::Invalid {
+            return error;
+        }
+        let message = "the database answers, and the schema of this version cannot be read there";
         Error::invalid(message).with_source(error)
     })
 }

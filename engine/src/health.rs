@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use crate::model::Timestamp;
 
+pub(crate) use explain::of;
 pub use explain::{Explanation, Liveness, Row};
-pub(crate) use explain::{explain, open_operations};
 pub(crate) use report::report;
 
 /// What a check is about.

@@ -142,6 +142,7 @@ pub use limits::Limits;
 pub use quotas::{Bound, Quotas};
 pub use recovery::Recovery;
 pub use signals::SIGNALS;
+pub use upkeep::Repaired;
 pub use values::Codec;
 
 /// The examples of the guide, which run or the tests are red.

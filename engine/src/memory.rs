@@ -22,10 +22,10 @@ use crate::model::{BuildId, Namespace, OwnerId, Run, Timestamp};
 use crate::store::{
     Applied, Backlogs, BuildChange, Builds, Census, Claim, Claimed, Description, DuePage,
     DueSchedules, Enlistment, Filter, Heartbeat, Hints, Lacking, Listing, Load, Loaded,
-    NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page, Registered,
-    Registration, Renewal, Renewed, Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey,
-    ScheduleListing, SchedulePage, Store, Sweep, Swept, Target, Tenant, Term, Unattended,
-    WorkerFilter, WorkerRecord, Write,
+    NamespaceChange, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page,
+    Registered, Registration, Renewal, Renewed, Reply, Retire, Role, Roles, ScheduleDescription,
+    ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep, Swept, Target, Tenant, Term,
+    Unattended, WorkerFilter, WorkerRecord, Write,
 };
 use tables::Tables;
 
@@ -162,6 +162,10 @@ impl Store for Memory {
         namespace: &'a Namespace,
     ) -> Reply<'a, Option<NamespaceRecord>> {
         self.reply(|tables| Ok(tables.namespaces.get(namespace).cloned()))
+    }
+
+    fn change_namespace<'a>(&'a self, change: &'a NamespaceChange) -> Reply<'a, bool> {
+        self.reply(|tables| Ok(tables.change_namespace(change)))
     }
 
     fn list_namespaces<'a>(&'a self, listing: &'a NamespaceListing) -> Reply<'a, NamespacePage> {

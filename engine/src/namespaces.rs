@@ -4,7 +4,9 @@ use coord_core::Result;
 
 use crate::engine::Engine;
 use crate::model::Namespace;
-use crate::store::{NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace};
+use crate::store::{
+    NamespaceChange, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace,
+};
 
 impl Engine {
     /// Registers `namespace`, for people to find; one that is not registered serves as well. Its
@@ -18,6 +20,18 @@ impl Engine {
     /// Dropped, it may be registered.
     pub async fn create_namespace(&self, namespace: &NewNamespace) -> Result<bool> {
         self.core.store.create_namespace(namespace).await
+    }
+
+    /// Changes what a namespace was registered with, as far as `change` says. Whether it is
+    /// registered: one that is not is left so.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Timeout` when the database does not answer.
+    ///
+    /// # Cancel safety
+    /// Dropped, it may be changed.
+    pub async fn change_namespace(&self, change: &NamespaceChange) -> Result<bool> {
+        self.core.store.change_namespace(change).await
     }
 
     /// What `namespace` was registered with; `None` if it was not.

@@ -40,7 +40,7 @@ pub(crate) async fn hold(core: Weak<Core>) {
         tokio::time::sleep(EVERY).await;
         // Only for the pass, so that an engine that nobody uses any more goes.
         let Some(core) = core.upgrade() else { return };
-        if let Err(error) = pass(&core, Right::Role).await {
+        if let Err(error) = pass(&core, Right::Role, |_| {}).await {
             let error = Detail::error(&error);
             Signal::StoreFailed { error }.emit();
         }
@@ -49,7 +49,11 @@ pub(crate) async fn hold(core: Weak<Core>) {
 
 /// Removes all that is due, in portions, and says how many runs. Who has the role is a matter of
 /// economy: two at once remove each run once.
-pub(crate) async fn pass(core: &Core, right: Right) -> Result<u64> {
+pub(crate) async fn pass(
+    core: &Core,
+    right: Right,
+    mut heard: impl FnMut(u64) + Send,
+) -> Result<u64> {
     let mut removed = 0;
     if !may(core, right).await? {
         return Ok(removed);
@@ -64,6 +68,7 @@ pub(crate) async fn pass(core: &Core, right: Right) -> Result<u64> {
         loop {
             let gone = core.store.retire(&retire).await?;
             removed += gone;
+            heard(removed);
             // A portion may be a single run: only nothing is the end.
             if gone == 0 {
                 break;

@@ -41,7 +41,7 @@
 //! | A batch says which queues have tasks to claim by it, and from when on. | `a_batch_says_what_it_leaves_to_be_claimed` |
 //! | Hints are read in the order of their numbers, and old ones go. | `hints_are_read_in_their_order_by_all`, `old_hints_go` |
 //! | A store that keeps to a namespace takes back, ends, fires, removes and buries nothing of another. | `a_node_touches_nothing_of_another_namespace` |
-//! | A namespace is registered once, and keeps what it was registered with. | `a_namespace_is_registered_once` |
+//! | A namespace is registered once, and keeps what it was registered with until that is changed. | `a_namespace_is_registered_once`, `what_a_namespace_was_registered_with_changes_as_far_as_it_is_said` |
 //! | A claim takes no task of a build that it does not name, and leaves it as it is. | `a_claim_leaves_what_its_builds_cannot_go_on_with` |
 //! | A mark goes with a run to its tasks. | `a_mark_goes_with_a_run_to_its_tasks` |
 //! | A worker is seen as long as its process lives. | `a_worker_is_seen_as_long_as_its_process_lives` |
@@ -128,7 +128,9 @@ pub use fleet::{Heartbeat, Incarnation, Registered, Registration, Role, Roles, T
 pub use hints::Hints;
 #[cfg(feature = "mysql")]
 pub use mysql::Mysql;
-pub use namespaces::{NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace};
+pub use namespaces::{
+    NamespaceChange, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace,
+};
 pub(crate) use place::{Place, Product, Secret, Server};
 #[cfg(feature = "postgres")]
 pub use postgres::{Notify, Postgres};
@@ -242,8 +244,24 @@ pub trait Store: Send + Sync + 'static {
         namespace: &'a Namespace,
     ) -> Reply<'a, Option<NamespaceRecord>>;
 
+    /// Changes what a namespace was registered with, as far as `change` says. Whether it is
+    /// registered.
+    fn change_namespace<'a>(&'a self, change: &'a NamespaceChange) -> Reply<'a, bool>;
+
     /// The namespaces that are registered, by their names.
     fn list_namespaces<'a>(&'a self, listing: &'a NamespaceListing) -> Reply<'a, NamespacePage>;
+
+    /// Whether the schema of this version can be read: otherwise the error says what is missing,
+    /// tables or rights, and what to do about it.
+    fn look(&self) -> Reply<'_, ()> {
+        Box::pin(async {
+            let listing = NamespaceListing {
+                limit: 1,
+                after: None,
+            };
+            self.list_namespaces(&listing).await.map(drop)
+        })
+    }
 
     /// Schedules whose instant has come, of all tenants. Nothing is reserved: the
     /// [`ScheduleWrite`] that follows is fenced by the revision.

@@ -5,6 +5,7 @@
 //! whether it is still to be done, so two at once do nothing twice.
 
 mod overdue;
+mod pass;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -20,6 +21,8 @@ use crate::roles::{Seat, Seated};
 use crate::signals::Signal;
 use crate::store::{BlockedReason, Outcome, Role, Sweep, Term, Unattended, Write};
 use crate::wake::Channel;
+
+pub use pass::Repaired;
 
 /// How many tasks at a time.
 const LIMIT: u32 = 100;
@@ -85,7 +88,7 @@ impl Upkeep {
 
     async fn keep_up(&mut self, core: &Arc<Core>) -> Result<Duration> {
         if self.has_succeeded {
-            while take_back(core).await? {
+            while take_back(core).await?.may_be_more {
                 tokio::time::sleep(PAUSE).await;
             }
             self.has_succeeded = false;
@@ -100,13 +103,13 @@ impl Upkeep {
         };
         let wait = bury(core, &held).await?;
         // A portion that is not full was the last one.
-        while take_back(core).await? {
+        while take_back(core).await?.may_be_more {
             tokio::time::sleep(PAUSE).await;
             if !seat.ask(core).await?.leads() {
                 return Ok(wait);
             }
         }
-        while overdue::end_all(core).await? {
+        while overdue::end_all(core).await?.may_be_more {
             tokio::time::sleep(PAUSE).await;
             if !seat.ask(core).await?.leads() {
                 return Ok(wait);
@@ -131,8 +134,15 @@ async fn bury(core: &Core, term: &Term) -> Result<Duration> {
     Ok(every)
 }
 
-/// Takes back a portion of what nobody works on. Whether there may be more.
-async fn take_back(core: &Core) -> Result<bool> {
+/// What became of a portion.
+struct Portion {
+    /// How many were seen to.
+    done: u64,
+    may_be_more: bool,
+}
+
+/// Takes back a portion of what nobody works on.
+async fn take_back(core: &Core) -> Result<Portion> {
     let sweep = Sweep {
         limit: LIMIT,
         poison_after: POISON_AFTER,
@@ -155,7 +165,10 @@ async fn take_back(core: &Core) -> Result<bool> {
         }
         .emit();
     }
-    Ok(taken >= u64::from(LIMIT))
+    Ok(Portion {
+        done: taken,
+        may_be_more: taken >= u64::from(LIMIT),
+    })
 }
 
 /// A walk along all open runs, a few pages a look, to find those that nobody would ever go on with.
@@ -199,12 +212,13 @@ impl Walk {
     }
 }
 
-/// Gives `run` the workflow task without which it stands.
-async fn repair(core: &Core, run: RunId) -> Result<()> {
-    let repaired = core.commit(Write::Repair(run.clone())).await?;
-    if let Outcome::Done { run, .. } = repaired {
-        let run = Detail::new(run);
-        Signal::RunRepaired { run }.emit();
-    }
-    Ok(())
+/// Gives `run` the workflow task without which it stands. Whether it stood.
+async fn repair(core: &Core, run: RunId) -> Result<bool> {
+    let repaired = core.commit(Write::Repair(run)).await?;
+    let Outcome::Done { run, .. } = repaired else {
+        return Ok(false);
+    };
+    let run = Detail::new(run);
+    Signal::RunRepaired { run }.emit();
+    Ok(true)
 }

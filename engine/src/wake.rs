@@ -34,6 +34,7 @@ mod redis;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tools;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +53,7 @@ pub(crate) use look::watch_ends;
 #[cfg(feature = "redis")]
 pub use redis::Redis;
 pub use table::Table;
+pub use tools::{Carrier, News, Subject};
 
 #[cfg(feature = "postgres")]
 pub use crate::store::Notify;

@@ -4,21 +4,27 @@ mod addressee;
 mod attributes;
 mod caller;
 mod commands;
+mod debug;
 mod discovery;
 mod document;
 mod endings;
 mod envelope;
 mod grants;
 mod guard;
+mod import;
 mod input;
 mod instant;
+mod metrics;
+mod namespaces;
 mod page;
 mod problem;
+mod queues;
 mod run;
 mod runs;
 mod schedules;
 mod system;
 mod visibility;
+mod workers;
 mod workflows;
 
 use axum::extract::{DefaultBodyLimit, State};
@@ -49,7 +55,7 @@ const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 pub fn router(node: &Node) -> Router {
     let mut known = Router::from(known_routes());
     if node.has_metrics() {
-        known = known.route("/metrics", get(metrics));
+        known = known.route("/metrics", get(exposition));
     }
     if let Some(limiter) = node.limiter() {
         known = known.route_layer(RateLimitLayer::new(limiter.clone(), subject));
@@ -77,8 +83,14 @@ fn known_routes() -> OpenApiRouter<Node> {
         .merge(runs::routes())
         .merge(commands::routes())
         .merge(endings::routes())
+        .merge(debug::routes())
+        .merge(import::routes())
         .merge(schedules::routes())
+        .merge(namespaces::routes())
+        .merge(queues::routes())
+        .merge(workers::routes())
         .merge(system::routes())
+        .merge(metrics::routes())
         .merge(grants::routes());
     OpenApiRouter::new().nest("/api", routes)
 }
@@ -94,7 +106,7 @@ async fn openapi() -> impl IntoResponse {
 }
 
 /// All metrics of this process, as Prometheus reads them.
-async fn metrics(State(node): State<Node>) -> impl IntoResponse {
+async fn exposition(State(node): State<Node>) -> impl IntoResponse {
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     ([(CONTENT_TYPE, kind)], node.render_metrics())
 }

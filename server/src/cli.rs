@@ -2,18 +2,25 @@
 
 mod dev;
 mod exit;
+mod explain;
+mod fleet;
 mod grants;
 mod health;
 mod history;
 mod input;
 mod migrate;
 mod place;
+mod progress;
+mod queues;
+mod repair;
 mod retention;
 mod runs;
 mod schedules;
 mod serve;
 mod shell;
 mod show;
+mod tail;
+mod wake;
 
 use std::process::ExitCode;
 
@@ -64,9 +71,17 @@ enum Command {
     /// Workflows: lists, starts, shows and commands them.
     #[command(subcommand)]
     Runs(runs::Runs),
+    /// Says why a workflow does not move, since when, and what to do about it.
+    Explain(explain::Explain),
     /// Workflows that start again and again, by the clock.
     #[command(subcommand)]
     Schedules(schedules::Schedules),
+    Queues(queues::Queues),
+    Fleet(fleet::Fleet),
+    /// Hints between processes: why work that is there begins late.
+    #[command(subcommand)]
+    Wake(wake::Wake),
+    Tail(tail::Tail),
     /// Locks in Redis: who has one, and its release by force.
     Locks(grants::Locks),
     /// Leases in Redis: who has them, and their release by force.
@@ -74,6 +89,11 @@ enum Command {
     /// Histories that were exported.
     #[command(subcommand)]
     History(history::History),
+    /// Sees now to what one process of all sees to by itself.
+    ///
+    /// It takes back what nobody works on any more, ends activities past their time, and gives runs
+    /// the workflow task that something has removed. Any number may run at once.
+    RepairPass,
     /// Removes now what is past its retention.
     RetentionPass,
     /// Prints what a shell completes the command line by.
@@ -102,10 +122,16 @@ impl Cli {
             Command::Migrate => migrate::run(common).await,
             Command::Health(health) => health.run(common).await,
             Command::Runs(runs) => runs.run(common).await,
+            Command::Explain(explain) => explain.run(common).await,
             Command::Schedules(schedules) => schedules.run(common).await,
+            Command::Queues(queues) => queues.run(common).await,
+            Command::Fleet(fleet) => fleet.run(common).await,
+            Command::Wake(wake) => wake.run(common).await,
+            Command::Tail(tail) => tail.run(common).await,
             Command::Locks(locks) => locks.run().await,
             Command::Leases(leases) => leases.run().await,
             Command::History(history) => history.run(),
+            Command::RepairPass => repair::run(common).await,
             Command::RetentionPass => retention::run(common).await,
             Command::Completions(completions) => Ok(completions.run()),
             Command::Man => shell::man(),

@@ -23,7 +23,8 @@ use crate::{Node, router};
 /// longer than proxies keep idle connections (nginx: 60 s), so that it is they who close them, and no
 /// request meets a closing connection.
 const HEAD: Duration = Duration::from_secs(75);
-/// The most bytes of a head: as much as other servers take.
+/// So many bytes without the end of a head are refused: as much as other servers take. One that comes
+/// with its end in the same read is taken up to twice that.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// The most headers of a request.
 const MAX_HEADERS: usize = 100;
@@ -55,11 +56,7 @@ pub async fn serve(
 ) -> Result<()> {
     let router = router(node).layer(map_response_with_state(node.clone(), farewell));
     let service = TowerToHyperService::new(router);
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
-        .max_buf_size(MAX_HEAD_BYTES)
-        .max_headers(MAX_HEADERS);
+    let http = http();
     let (ending, told) = watch::channel(false);
     let mut connections = JoinSet::new();
     let begin = |stream: TcpStream, connections: &mut JoinSet<()>| {
@@ -119,6 +116,16 @@ async fn farewell(State(node): State<Node>, mut response: Response) -> Response 
     response
 }
 
+/// How connections are served.
+fn http() -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .max_headers(MAX_HEADERS);
+    http
+}
+
 /// Whether it is the connection that failed, and not the listener.
 fn is_of_the_connection(error: &io::Error) -> bool {
     matches!(
@@ -127,4 +134,80 @@ fn is_of_the_connection(error: &io::Error) -> bool {
             | io::ErrorKind::ConnectionRefused
             | io::ErrorKind::ConnectionReset
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::fmt::Write as _;
+
+    use hyper::body::Incoming;
+    use hyper::service::service_fn;
+    use hyper::{Request, Response};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// Serves a connection with words for every request, until it ends.
+    async fn served(connection: DuplexStream) -> hyper::Result<()> {
+        let words =
+            |_: Request<Incoming>| async { Ok::<_, Infallible>(Response::new("words".to_owned())) };
+        let connection = TokioIo::new(connection);
+        http().serve_connection(connection, service_fn(words)).await
+    }
+
+    /// The status line of the answer to a request with this head, but for its last lines.
+    async fn answered(head: &str) -> String {
+        let (mut client, server) = tokio::io::duplex(1 << 20);
+        let request = format!("GET / HTTP/1.1\r\n{head}connection: close\r\n\r\n");
+        client.write_all(request.as_bytes()).await.expect("sent");
+        let mut answer = String::new();
+        let (_, read) = tokio::join!(served(server), client.read_to_string(&mut answer));
+        read.expect("an answer");
+        answer.lines().next().unwrap_or_default().to_owned()
+    }
+
+    #[tokio::test]
+    async fn a_head_has_so_many_headers_and_no_more() {
+        let headers = |count| {
+            (0..count).fold(String::new(), |mut head, number| {
+                _ = write!(head, "x-{number}: 1\r\n");
+                head
+            })
+        };
+
+        // With that which closes the connection.
+        let most = answered(&headers(MAX_HEADERS - 1)).await;
+        let more = answered(&headers(MAX_HEADERS)).await;
+
+        assert!(most.starts_with("HTTP/1.1 200"), "{most}");
+        assert!(more.starts_with("HTTP/1.1 431"), "{more}");
+    }
+
+    #[tokio::test]
+    async fn a_head_is_so_large_and_no_larger() {
+        let header = |bytes| format!("x: {}\r\n", "x".repeat(bytes));
+
+        let large = answered(&header(MAX_HEAD_BYTES - 1024)).await;
+        let too_large = answered(&header(2 * MAX_HEAD_BYTES)).await;
+
+        assert!(large.starts_with("HTTP/1.1 200"), "{large}");
+        assert!(too_large.starts_with("HTTP/1.1 431"), "{too_large}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sends_no_whole_head_is_waited_for_and_then_no_longer() {
+        for begun in ["", "GET / HTTP/1.1\r\nhost: "] {
+            let (mut client, server) = tokio::io::duplex(1024);
+            client.write_all(begun.as_bytes()).await.expect("sent");
+            let began = Instant::now();
+
+            let ended = served(server).await;
+
+            assert!(ended.expect_err("it is closed").is_timeout(), "{begun}");
+            let waited = began.elapsed();
+            assert!(HEAD <= waited && waited < HEAD * 2, "{begun}: {waited:?}");
+        }
+    }
 }

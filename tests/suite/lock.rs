@@ -5,6 +5,7 @@ mod cancel;
 mod chaos;
 mod fair;
 mod fault;
+mod list;
 mod loss;
 mod named;
 mod reentry;

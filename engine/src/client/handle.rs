@@ -131,19 +131,7 @@ impl<O> Handle<O> {
     /// # Cancel safety
     /// Safe.
     pub async fn explain(&self) -> Result<Option<Explanation>> {
-        let Some(description) = self.describe().await? else {
-            return Ok(None);
-        };
-        let core = &self.client.core;
-        let waits = description.run.status.is_open() && description.run.wait.is_some();
-        let open = if waits {
-            let run = &description.run.run;
-            health::open_operations(&*core.store, run).await?
-        } else {
-            Vec::new()
-        };
-        let census = core.store.census().await?;
-        Ok(Some(health::explain(&description, &open, &census)))
+        health::of(&*self.client.core.store, &self.target()).await
     }
 
     /// All events of its current run.

@@ -10,6 +10,7 @@ use super::command::{Command, CommandCall};
 use super::handle::{Asked, ask};
 use super::update::{Answer, answer, send};
 use super::{Client, CreateSchedule, StartCall};
+use crate::health::{self, Explanation};
 use crate::model::{
     Event, Failure, Payload, RequestId, Run, RunId, Schedule, ScheduleId, TypeName, WorkflowId,
 };
@@ -244,6 +245,19 @@ impl Untyped {
     /// Safe.
     pub async fn describe(&self, target: &Target) -> Result<Option<Description>> {
         self.client.core.store.describe(target).await
+    }
+
+    /// Why a run does not move: where it stands, what holds it up and since when, and what to do
+    /// about it; `None` when there is no such run.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Timeout` when the database does not answer; `Corrupt` when the history
+    /// does not read.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn explain(&self, target: &Target) -> Result<Option<Explanation>> {
+        health::of(&*self.client.core.store, target).await
     }
 
     /// At most `limit` events of a run after the event number `after`, with the run as it stands;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use coord_core::Result;
 
 use crate::model::{Event, OpKind, RunId, TaskKind, Timestamp, Wait};
-use crate::store::{Census, Description, Load, OpenTask, Role, Store};
+use crate::store::{Census, Description, Load, OpenTask, Role, Store, Target};
 use crate::transition::{Op, RunState, opens};
 
 /// How many events are read at a time.
@@ -110,7 +110,7 @@ impl Liveness {
 }
 
 /// An operation without an outcome, and since when.
-pub(crate) struct Open {
+struct Open {
     step: u64,
     op: Op,
     since: Timestamp,
@@ -118,7 +118,7 @@ pub(crate) struct Open {
 
 /// The open operations of a run, in their order; none when its history is too long to be read for
 /// that.
-pub(crate) async fn open_operations(store: &dyn Store, run: &RunId) -> Result<Vec<Open>> {
+async fn open_operations(store: &dyn Store, run: &RunId) -> Result<Vec<Open>> {
     let (mut state, mut opened, mut after) = (RunState::default(), BTreeMap::new(), 0);
     loop {
         let wanted = Load {
@@ -162,7 +162,22 @@ struct Said {
     action: String,
 }
 
-pub(crate) fn explain(it: &Description, open: &[Open], census: &Census) -> Explanation {
+/// Why the run does not move that is meant; `None` when there is no such run.
+pub(crate) async fn of(store: &dyn Store, target: &Target) -> Result<Option<Explanation>> {
+    let Some(description) = store.describe(target).await? else {
+        return Ok(None);
+    };
+    let waits = description.run.status.is_open() && description.run.wait.is_some();
+    let open = if waits {
+        open_operations(store, &description.run.run).await?
+    } else {
+        Vec::new()
+    };
+    let census = store.census().await?;
+    Ok(Some(explain(&description, &open, &census)))
+}
+
+fn explain(it: &Description, open: &[Open], census: &Census) -> Explanation {
     let is_turn = |task: &&OpenTask| task.kind == TaskKind::Workflow;
     let turn = it.tasks.iter().find(is_turn);
     let said = closed(it)

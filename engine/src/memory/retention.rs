@@ -7,7 +7,8 @@ use super::claim::is_within;
 use super::tables::Tables;
 use crate::model::Namespace;
 use crate::store::{
-    NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Retire, Tenant, portion,
+    NamespaceChange, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Retire,
+    Tenant, portion,
 };
 
 impl Tables {
@@ -72,6 +73,17 @@ impl Tables {
             created_at: Some(self.now),
         };
         self.namespaces.insert(new.namespace.clone(), record);
+        true
+    }
+
+    pub(super) fn change_namespace(&mut self, change: &NamespaceChange) -> bool {
+        let Some(record) = self.namespaces.get_mut(&change.namespace) else {
+            return false;
+        };
+        if change.description.is_some() {
+            record.description.clone_from(&change.description);
+        }
+        record.retention = change.retention.unwrap_or(record.retention);
         true
     }
 

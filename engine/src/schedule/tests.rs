@@ -334,6 +334,7 @@ impl Store for Unsteady {
         census() -> crate::store::Census;
         keep(namespace: &'a Namespace, retention: Duration) -> ();
         create_namespace(new: &'a NewNamespace) -> bool;
+        change_namespace(change: &'a crate::store::NamespaceChange) -> bool;
         describe_namespace(namespace: &'a Namespace) -> Option<NamespaceRecord>;
         list_namespaces(listing: &'a NamespaceListing) -> NamespacePage;
         due_schedules(due: &'a DueSchedules) -> DuePage;

@@ -13,6 +13,7 @@ mod claim;
 mod error;
 mod fleet;
 mod hints;
+mod look;
 mod migrate;
 mod namespaces;
 mod plain;
@@ -39,10 +40,10 @@ use super::fairness::Tours;
 use super::{
     Applied, Backlogs, BuildChange, Builds, CallerTransaction, Census, Claim, Claimed, Description,
     DuePage, DueSchedules, Enlistment, Filter, Heartbeat, Hints, Lacking, Listing, Load, Loaded,
-    NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page, Registered,
-    Registration, Renewal, Renewed, Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey,
-    ScheduleListing, SchedulePage, Server, Store, Sweep, Swept, Target, Tenant, Term, Unattended,
-    WorkerFilter, WorkerRecord, Write,
+    NamespaceChange, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page,
+    Registered, Registration, Renewal, Renewed, Reply, Retire, Role, Roles, ScheduleDescription,
+    ScheduleKey, ScheduleListing, SchedulePage, Server, Store, Sweep, Swept, Target, Tenant, Term,
+    Unattended, WorkerFilter, WorkerRecord, Write,
 };
 use crate::model::{BuildId, Namespace, OwnerId, Run, Timestamp, micros};
 use error::at;
@@ -127,6 +128,10 @@ fn pool(connections: u32, options: MySqlConnectOptions) -> MySqlPool {
 impl Store for Mysql {
     fn migrate(&self) -> Reply<'_, ()> {
         Box::pin(retry(|| migrate::migrate(&self.pool)))
+    }
+
+    fn look(&self) -> Reply<'_, ()> {
+        Box::pin(retry(|| look::look(&self.pool)))
     }
 
     fn apply<'a>(&'a self, writes: &'a [Write]) -> Reply<'a, Applied> {
@@ -217,6 +222,10 @@ impl Store for Mysql {
         namespace: &'a Namespace,
     ) -> Reply<'a, Option<NamespaceRecord>> {
         Box::pin(retry(|| namespaces::describe(&self.pool, namespace)))
+    }
+
+    fn change_namespace<'a>(&'a self, change: &'a NamespaceChange) -> Reply<'a, bool> {
+        Box::pin(retry(|| namespaces::change(&self.pool, change)))
     }
 
     fn list_namespaces<'a>(&'a self, listing: &'a NamespaceListing) -> Reply<'a, NamespacePage> {

@@ -15,6 +15,17 @@ pub struct NewNamespace {
     pub retention: Duration,
 }
 
+/// What becomes of what a namespace was registered with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NamespaceChange {
+    /// Its name.
+    pub namespace: Namespace,
+    /// What it is for, for people; `None` for what it was.
+    pub description: Option<String>,
+    /// For how long its closed runs are kept; `None` for as long as before.
+    pub retention: Option<Duration>,
+}
+
 /// A namespace that is registered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NamespaceRecord {

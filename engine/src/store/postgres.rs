@@ -12,6 +12,7 @@ mod error;
 mod fleet;
 mod hints;
 mod kept;
+mod look;
 mod migrate;
 mod namespaces;
 mod notify;
@@ -39,10 +40,10 @@ use super::fairness::Tours;
 use super::{
     Applied, Backlogs, BuildChange, Builds, CallerTransaction, Census, Claim, Claimed, Description,
     DuePage, DueSchedules, Enlistment, Filter, Heartbeat, Hints, Lacking, Listing, Load, Loaded,
-    NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page, Registered,
-    Registration, Renewal, Renewed, Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey,
-    ScheduleListing, SchedulePage, Server, Store, Sweep, Swept, Target, Tenant, Term, Unattended,
-    WorkerFilter, WorkerRecord, Write,
+    NamespaceChange, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page,
+    Registered, Registration, Renewal, Renewed, Reply, Retire, Role, Roles, ScheduleDescription,
+    ScheduleKey, ScheduleListing, SchedulePage, Server, Store, Sweep, Swept, Target, Tenant, Term,
+    Unattended, WorkerFilter, WorkerRecord, Write,
 };
 use crate::model::{BuildId, Namespace, OwnerId, Run, Timestamp, micros};
 use crate::wake::Backend;
@@ -191,6 +192,10 @@ impl Store for Postgres {
         Box::pin(retry(|| migrate::migrate(self)))
     }
 
+    fn look(&self) -> Reply<'_, ()> {
+        Box::pin(retry(|| look::look(self)))
+    }
+
     fn apply<'a>(&'a self, writes: &'a [Write]) -> Reply<'a, Applied> {
         Box::pin(retry(async || {
             if let Some(applied) = plain::apply(self, writes).await? {
@@ -275,6 +280,10 @@ impl Store for Postgres {
         namespace: &'a Namespace,
     ) -> Reply<'a, Option<NamespaceRecord>> {
         Box::pin(retry(|| namespaces::describe(self, namespace)))
+    }
+
+    fn change_namespace<'a>(&'a self, change: &'a NamespaceChange) -> Reply<'a, bool> {
+        Box::pin(retry(|| namespaces::change(self, change)))
     }
 
     fn list_namespaces<'a>(&'a self, listing: &'a NamespaceListing) -> Reply<'a, NamespacePage> {

@@ -13,6 +13,7 @@ mod claim;
 mod error;
 mod fleet;
 mod hints;
+mod look;
 mod migrate;
 mod namespaces;
 mod plain;
@@ -41,10 +42,10 @@ use super::fairness::Tours;
 use super::{
     Applied, Backlogs, BuildChange, Builds, CallerTransaction, Census, Claim, Claimed, Description,
     DuePage, DueSchedules, Enlistment, Filter, Heartbeat, Hints, Lacking, Listing, Load, Loaded,
-    NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page, Registered,
-    Registration, Renewal, Renewed, Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey,
-    ScheduleListing, SchedulePage, Store, Sweep, Swept, Target, Tenant, Term, Unattended,
-    WorkerFilter, WorkerRecord, Write,
+    NamespaceChange, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page,
+    Registered, Registration, Renewal, Renewed, Reply, Retire, Role, Roles, ScheduleDescription,
+    ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep, Swept, Target, Tenant, Term,
+    Unattended, WorkerFilter, WorkerRecord, Write,
 };
 use crate::model::{BuildId, Namespace, OwnerId, Run, Timestamp, micros};
 use presence::Presence;
@@ -179,6 +180,10 @@ impl Store for Sqlite {
         Box::pin(retry(|| migrate::migrate(&self.writer)))
     }
 
+    fn look(&self) -> Reply<'_, ()> {
+        Box::pin(retry(|| look::look(&self.reader)))
+    }
+
     fn apply<'a>(&'a self, writes: &'a [Write]) -> Reply<'a, Applied> {
         let row_by_row = async || {
             let tables = batch::Transaction::begin(&self.writer).await?;
@@ -264,6 +269,10 @@ impl Store for Sqlite {
         namespace: &'a Namespace,
     ) -> Reply<'a, Option<NamespaceRecord>> {
         Box::pin(retry(|| namespaces::describe(&self.reader, namespace)))
+    }
+
+    fn change_namespace<'a>(&'a self, change: &'a NamespaceChange) -> Reply<'a, bool> {
+        Box::pin(retry(|| namespaces::change(&self.writer, change)))
     }
 
     fn list_namespaces<'a>(&'a self, listing: &'a NamespaceListing) -> Reply<'a, NamespacePage> {

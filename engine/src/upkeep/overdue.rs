@@ -6,7 +6,7 @@ use coord_core::Result;
 use coord_core::signals::Detail;
 use tokio::task::JoinSet;
 
-use super::LIMIT;
+use super::{LIMIT, Portion};
 use crate::engine::Core;
 use crate::model::{self, AttemptEnd, Due, Event, EventKind, Message};
 use crate::signals::Signal;
@@ -14,8 +14,8 @@ use crate::store::{Held, Holder, Overdue, PutBack, PutBackHow, Settle, Write};
 use crate::transition::{Verdict, expired, judge};
 use crate::worker::{emit_ended, last, timed_out};
 
-/// Ends a portion of the activities whose time is over. Whether there may be more.
-pub(super) async fn end_all(core: &Arc<Core>) -> Result<bool> {
+/// Ends a portion of the activities whose time is over.
+pub(super) async fn end_all(core: &Arc<Core>) -> Result<Portion> {
     let found = core.store.overdue(LIMIT).await?;
     let is_full = found.len() >= LIMIT as usize;
     let mut ending = JoinSet::new();
@@ -24,10 +24,10 @@ pub(super) async fn end_all(core: &Arc<Core>) -> Result<bool> {
         // Together, so that they share a transaction.
         ending.spawn(async move { end(&core, overdue).await });
     }
-    let mut has_ended = false;
+    let mut done = 0;
     for ended in ending.join_all().await {
         match ended {
-            Ok(is_over) => has_ended |= is_over,
+            Ok(is_over) => done += u64::from(is_over),
             // One that cannot be ended keeps no other from it.
             Err(error) => Signal::StoreFailed {
                 error: Detail::error(&error),
@@ -35,7 +35,10 @@ pub(super) async fn end_all(core: &Arc<Core>) -> Result<bool> {
             .emit(),
         }
     }
-    Ok(is_full && has_ended)
+    Ok(Portion {
+        done,
+        may_be_more: is_full && done > 0,
+    })
 }
 
 /// Ends the attempt or the activity. Whether its time was over.

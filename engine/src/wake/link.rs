@@ -113,6 +113,10 @@ impl Link {
         _ = left.wait_for(|left| *left >= filled).await;
     }
 
+    pub(super) fn kind(&self) -> Kind {
+        self.state.kind
+    }
+
     pub(super) fn is_healthy(&self) -> bool {
         self.state.health.load(Ordering::Acquire) == HEALTHY
     }

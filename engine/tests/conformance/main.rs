@@ -231,6 +231,7 @@ on_every_dialect! {
     namespaces {
         a_node_touches_nothing_of_another_namespace
         a_namespace_is_registered_once
+        what_a_namespace_was_registered_with_changes_as_far_as_it_is_said
     }
     searches {
         runs_are_found_by_each_kind_of_attribute

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use coord_engine::model::{Namespace, ScheduleRecord, Timeouts, Timestamp};
 use coord_engine::store::{
-    DueSchedules, NamespaceListing, NamespaceRecord, NewNamespace, Role, Store, Sweep, Swept, Write,
+    DueSchedules, NamespaceChange, NamespaceListing, NamespaceRecord, NewNamespace, Role, Store,
+    Sweep, Swept, Write,
 };
 
 use crate::fleet::registration;
@@ -145,4 +146,45 @@ pub(crate) async fn a_namespace_is_registered_once(stage: Stage) {
     assert_eq!(second.namespaces[0].retention, Duration::from_secs(7));
     assert_eq!(second.namespaces[0].description, shop.description);
     assert_eq!(second.next, None);
+}
+
+pub(crate) async fn what_a_namespace_was_registered_with_changes_as_far_as_it_is_said(
+    stage: Stage,
+) {
+    let change = |name: &str, description: Option<&str>, retention| NamespaceChange {
+        namespace: named(name),
+        description: description.map(str::to_owned),
+        retention,
+    };
+    let week = Duration::from_hours(7 * 24);
+    let new = NewNamespace {
+        namespace: named("shop"),
+        description: Some("orders".to_owned()),
+        retention: LONG,
+    };
+    stage.store.create_namespace(&new).await.expect("created");
+    stage.store.keep(&named("attic"), LONG).await.expect("kept");
+    let changed = async |change: &NamespaceChange| {
+        let is_there = stage.store.change_namespace(change).await;
+        let is_there = is_there.expect("an answer");
+        let record = stage.store.describe_namespace(&change.namespace).await;
+        let record = record.expect("an answer");
+        record.map(|it| (is_there, it.description, it.retention))
+    };
+
+    let nothing = changed(&change("shop", None, None)).await;
+    let retention = changed(&change("shop", None, Some(week))).await;
+    let described = changed(&change("shop", Some("mail orders"), None)).await;
+    // What is as it was is there nevertheless.
+    let again = changed(&change("shop", Some("mail orders"), Some(week))).await;
+    let attic = changed(&change("attic", Some("old"), None)).await;
+    let nobody = changed(&change("nobody", Some("x"), Some(week))).await;
+
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(nothing, Some((true, text("orders"), LONG)));
+    assert_eq!(retention, Some((true, text("orders"), week)));
+    assert_eq!(described, Some((true, text("mail orders"), week)));
+    assert_eq!(again, described);
+    assert_eq!(attic, Some((true, text("old"), LONG)));
+    assert_eq!(nobody, None, "it is registered by nobody");
 }

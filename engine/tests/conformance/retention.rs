@@ -161,11 +161,11 @@ pub(crate) async fn what_is_past_its_retention_goes_by_hand(stage: Stage) {
     stage.apply(signal(&run)).await;
     close(&stage, "w").await;
     let engine = stage.database.engine().await;
-    assert_eq!(engine.retire_closed_runs().await.expect("removed"), 0);
+    assert_eq!(engine.retire_closed_runs(|_| {}).await.expect("removed"), 0);
     let client = engine.client(namespace(), coord_engine::model::Queue::default());
     client.keep_closed_runs(Duration::ZERO).await.expect("set");
 
-    assert_eq!(engine.retire_closed_runs().await.expect("removed"), 1);
+    assert_eq!(engine.retire_closed_runs(|_| {}).await.expect("removed"), 1);
 
     assert!(!is_there(&stage, &run).await);
 }

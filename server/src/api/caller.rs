@@ -90,6 +90,13 @@ pub(super) struct Everywhere<R> {
     right: PhantomData<R>,
 }
 
+/// A caller who may do it to the namespaces that its token reaches, which the handler asks for.
+pub(super) struct Reaching<R> {
+    pub(super) node: Node,
+    identity: Identity,
+    right: PhantomData<R>,
+}
+
 #[derive(Deserialize)]
 struct InQuery {
     namespace: Option<String>,
@@ -101,13 +108,7 @@ impl<R: Right> FromRequestParts<Node> for Caller<R> {
     async fn from_request_parts(parts: &mut Parts, node: &Node) -> Result<Self, Problem> {
         let identity = allowed::<R>(parts)?;
         let namespace = namespace(parts)?;
-        if !identity.reaches(&namespace) {
-            let why = format!(
-                "the token {:?} is not for namespace {namespace}",
-                identity.name
-            );
-            return Err(forbidden("namespace_forbidden", why));
-        }
+        reaches(identity, &namespace)?;
         Ok(Self {
             node: node.clone(),
             namespace,
@@ -132,6 +133,36 @@ impl<R: Right> FromRequestParts<Node> for Everywhere<R> {
             right: PhantomData,
         })
     }
+}
+
+impl<R: Right> FromRequestParts<Node> for Reaching<R> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, node: &Node) -> Result<Self, Problem> {
+        Ok(Self {
+            node: node.clone(),
+            identity: allowed::<R>(parts)?.clone(),
+            right: PhantomData,
+        })
+    }
+}
+
+impl<R> Reaching<R> {
+    /// Its token is for `namespace`.
+    pub(super) fn reaches(&self, namespace: &Namespace) -> Result<(), Problem> {
+        reaches(&self.identity, namespace)
+    }
+}
+
+fn reaches(identity: &Identity, namespace: &Namespace) -> Result<(), Problem> {
+    if identity.reaches(namespace) {
+        return Ok(());
+    }
+    let why = format!(
+        "the token {:?} is not for namespace {namespace}",
+        identity.name
+    );
+    Err(forbidden("namespace_forbidden", why))
 }
 
 impl<R> Caller<R> {

@@ -1,10 +1,12 @@
 //! Whether a node lives, whether it takes traffic, and what it can do.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use coord_engine::health::{Check, Status};
 use coord_engine::model::Namespace;
-use coord_engine::store::{Filter, Listing};
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -14,7 +16,15 @@ use utoipa_axum::routes;
 use super::CONTROL_PLANE_VERSION;
 use super::caller::{Caller, Known};
 use super::envelope::CODEC;
+use super::system::Categories;
 use crate::Node;
+
+/// How long a probe for traffic waits for the database: one that takes longer is none to send
+/// traffic to. Whoever probes waits a little longer.
+const LONGEST_LOOK: Duration = Duration::from_secs(2);
+/// How long a probe for life does: less than the second that orchestrators wait unless they are told
+/// otherwise, since a database that is away is no reason to restart a node.
+const SHORT_LOOK: Duration = Duration::from_millis(500);
 
 /// What is asked without a token: a load balancer has none.
 pub(super) fn open_routes() -> OpenApiRouter<Node> {
@@ -27,48 +37,99 @@ pub(super) fn routes() -> OpenApiRouter<Node> {
     OpenApiRouter::new().routes(routes!(cluster_info))
 }
 
+/// How a node stands. Without a token nobody learns more of it than words.
 #[derive(Serialize, ToSchema)]
 struct Standing {
-    /// `serving`, `ready`, `draining` or `unavailable`.
+    /// `serving`.
+    status: &'static str,
+    /// The worst of all checks: `ok`, `info`, `warning` or `error`; `unknown` when there was no
+    /// answer in time.
+    health: &'static str,
+    categories: Option<Categories>,
+    checks: Vec<Verdict>,
+}
+
+/// What came of a check.
+#[derive(Serialize, ToSchema)]
+struct Verdict {
+    name: &'static str,
     status: &'static str,
 }
 
-/// Whether the process serves HTTP at all.
+/// Whether the process serves HTTP at all, which it says with 200 whatever else is wrong. What it
+/// stands on is told beside; `/api/ready` says whether to send it traffic.
 #[utoipa::path(get, path = "/health", tag = "discovery", security(()),
     responses((status = 200, body = Standing)))]
-async fn health() -> Json<Standing> {
-    Json(Standing { status: "serving" })
+async fn health(State(node): State<Node>) -> Json<Standing> {
+    let report = tokio::time::timeout(SHORT_LOOK, node.engine().health())
+        .await
+        .ok();
+    let checks = report.iter().flat_map(|report| &report.checks);
+    let verdict = |check: &Check| Verdict {
+        name: check.name,
+        status: check.status.as_str(),
+    };
+    Json(Standing {
+        status: "serving",
+        health: report.as_ref().map_or("unknown", |it| it.status().as_str()),
+        categories: report.as_ref().map(Categories::of),
+        checks: checks.map(verdict).collect(),
+    })
 }
 
-/// Whether the node takes traffic: it is not draining, and its database answers.
+/// Whether a node takes traffic.
+#[derive(Serialize, ToSchema)]
+struct Readiness {
+    /// `ready`, `draining` or `unavailable`.
+    status: &'static str,
+    /// What it needs to do its work.
+    needs: Needs,
+}
+
+/// Each of them `ok` or `error`.
+#[derive(Serialize, ToSchema)]
+struct Needs {
+    /// The database answers.
+    database: &'static str,
+    /// Its schema is one that this program works with.
+    migrations: &'static str,
+    /// The default namespace can be looked at.
+    namespace: &'static str,
+}
+
+/// Whether the node takes traffic: it is not draining, its database answers with a schema that it
+/// works with, and the default namespace can be looked at. Redis has no say: without it nodes are
+/// slower, never wrong.
 #[utoipa::path(get, path = "/ready", tag = "discovery", security(()),
-    responses((status = 200, body = Standing), (status = 503, body = Standing)))]
-async fn ready(State(node): State<Node>) -> (StatusCode, Json<Standing>) {
-    let status = if node.is_draining() {
-        "draining"
-    } else if answers(&node).await {
-        "ready"
-    } else {
-        "unavailable"
+    responses((status = 200, body = Readiness), (status = 503, body = Readiness)))]
+async fn ready(State(node): State<Node>) -> (StatusCode, Json<Readiness>) {
+    let look = async {
+        let (engine, namespace) = (node.engine(), Namespace::default());
+        let (report, described) =
+            tokio::join!(engine.health(), engine.describe_namespace(&namespace));
+        (report, described.is_ok())
     };
-    let code = match status {
-        "ready" => StatusCode::OK,
-        _ => StatusCode::SERVICE_UNAVAILABLE,
+    let looked = tokio::time::timeout(LONGEST_LOOK, look).await.ok();
+    let passes = |name: &str| {
+        let check = looked.as_ref().and_then(|(report, _)| report.check(name));
+        check.is_some_and(|check| check.status < Status::Error)
     };
-    (code, Json(Standing { status }))
-}
-
-/// Whether the database answers a question that costs it one look into an index.
-async fn answers(node: &Node) -> bool {
-    let client = node
-        .engine()
-        .client(Namespace::default(), coord_engine::model::Queue::default());
-    let listing = Listing {
-        filter: Filter::all(Namespace::default()),
-        limit: 1,
-        after: None,
+    let database = passes("backend_capabilities");
+    let migrations = passes("schema_migrations");
+    let namespace = looked.as_ref().is_some_and(|(_, is_there)| *is_there);
+    let is_ready = database && migrations && namespace;
+    let (code, status) = match (node.is_draining(), is_ready) {
+        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
+        (false, true) => (StatusCode::OK, "ready"),
+        (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
     };
-    client.list(&listing).await.is_ok()
+    let word = |passes| if passes { "ok" } else { "error" };
+    let needs = Needs {
+        database: word(database),
+        migrations: word(migrations),
+        namespace: word(namespace),
+    };
+    (code, Json(Readiness { status, needs }))
 }
 
 /// What a node is, and what the published SDKs ask for before they rely on it.

@@ -16,7 +16,7 @@ use super::problem;
 #[openapi(
     info(
         title = "coord control plane",
-        description = "Workflows, schedules, locks and leases of a cluster over HTTP.",
+        description = "Workflows, schedules, task queues, workers, locks and leases of a cluster over HTTP.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     components(schemas(problem::Document)),
@@ -36,7 +36,26 @@ impl Modify for Common {
 }
 
 /// Bodies that may be missing: all that they can say has a default.
-const OPTIONAL_BODIES: [&str; 4] = ["Call", "Ending", "Note", "Update"];
+const OPTIONAL_BODIES: [&str; 6] = [
+    "Call",
+    "Ending",
+    "NamespaceUpdate",
+    "Note",
+    "Repair",
+    "Update",
+];
+
+/// Where paths begin that are for no namespace, or name theirs.
+const OF_ALL: [&str; 8] = [
+    "/api/leases",
+    "/api/locks",
+    "/api/namespaces",
+    "/api/system/activity-timeouts",
+    "/api/system/health",
+    "/api/system/metrics",
+    "/api/system/repair",
+    "/api/system/retention/pass",
+];
 
 /// The document as JSON, with a line end.
 ///
@@ -102,10 +121,7 @@ fn finish(path: &str, operation: &mut Operation) {
         return;
     }
     operation.security = Some(vec![SecurityRequirement::new("bearer", [""; 0])]);
-    if !["/api/system", "/api/locks", "/api/leases"]
-        .iter()
-        .any(|all| path.starts_with(all))
-    {
+    if !OF_ALL.iter().any(|all| path.starts_with(all)) {
         let namespace = ParameterBuilder::new()
             .name("X-Namespace")
             .parameter_in(ParameterIn::Header)

@@ -18,6 +18,7 @@ use crate::Node;
 
 pub(super) fn routes() -> OpenApiRouter<Node> {
     OpenApiRouter::new()
+        .routes(routes!(locks))
         .routes(routes!(lock))
         .routes(routes!(force_release))
         .routes(routes!(leases))
@@ -69,6 +70,29 @@ fn nobody(what: &str, name: &Name) -> Problem {
         "not_held",
         format!("nobody has the {what} {}", name.as_str()),
     )
+}
+
+/// The locks that somebody has.
+#[derive(Serialize, ToSchema)]
+struct LockList {
+    locks: Vec<Grant>,
+}
+
+/// The locks that somebody has, by their names. Reads the whole key space in small steps.
+#[utoipa::path(get, path = "/locks", tag = "grants", params(Wanted),
+    responses((status = 200, body = LockList)))]
+async fn locks(
+    caller: Everywhere<Read>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<LockList>, Problem> {
+    let held = Locks::new(redis(&caller.node)?)
+        .list(&wanted.prefix)
+        .await?;
+    let locks = held.iter();
+    let locks = locks.map(|(name, holder)| Grant::of(name.as_str(), holder));
+    Ok(Json(LockList {
+        locks: locks.collect(),
+    }))
 }
 
 /// Who has a lock.
@@ -136,7 +160,7 @@ fn another(what: &str, name: &Name) -> Problem {
     Problem::conflict("fence_outdated", why)
 }
 
-/// Which leases to list.
+/// Which of them to list.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Wanted {

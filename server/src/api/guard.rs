@@ -78,3 +78,40 @@ pub(super) async fn no_method() -> Problem {
     let why = "this route has another method";
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", why)
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::routing::get;
+    use axum::{Router, middleware};
+    use tokio::time::Instant;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_takes_too_long_is_answered_and_may_have_happened() {
+        let late = LONGEST + Duration::from_millis(1);
+        let in_time = LONGEST.mul_f64(0.999);
+        let taking = |span| get(move || async move { tokio::time::sleep(span).await });
+        let routes = Router::new()
+            .route("/late", taking(late))
+            .route("/in-time", taking(in_time))
+            .layer(middleware::from_fn(super::in_time));
+        let ask = |path: &str| {
+            let request = Request::builder().uri(path).body(Body::empty());
+            routes.clone().oneshot(request.expect("a request"))
+        };
+
+        let answered = ask("/in-time").await.expect("an answer");
+        let began = Instant::now();
+        let given_up = ask("/late").await.expect("an answer");
+
+        assert_eq!(answered.status(), StatusCode::OK);
+        assert_eq!(given_up.status(), StatusCode::GATEWAY_TIMEOUT);
+        assert!((LONGEST..late).contains(&began.elapsed()));
+        let body = axum::body::to_bytes(given_up.into_body(), 4096).await;
+        let body = String::from_utf8(body.expect("a body").to_vec()).expect("text");
+        assert!(body.contains(r#""reason":"outcome_unknown""#), "{body}");
+    }
+}

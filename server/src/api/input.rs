@@ -40,13 +40,18 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 }
 
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(bytes).map_err(|error| {
+    let read = serde_json::from_slice(bytes).map_err(|error| {
         if error.is_data() {
             return Problem::field("body", error.to_string());
         }
         let why = format!("the body is no JSON: {error}");
         Problem::new(StatusCode::BAD_REQUEST, "malformed_json", why)
-    })
+    })?;
+    // A list would do as well, for its members in their order.
+    if bytes.trim_ascii_start().starts_with(b"{") {
+        return Ok(read);
+    }
+    Err(Problem::field("body", "it is an object"))
 }
 
 fn unread(rejection: &BytesRejection) -> Problem {

@@ -10,7 +10,7 @@ pub(super) const CODES: &str = "\
 Exit codes:
   0  it was done
   1  it was looked at, and is not well: a check fails, a workflow failed or goes on, a history
-     does not hold
+     does not hold, hints do not pass
   2  it cannot be: wrong arguments, a wrong address, no schema, no rights, or what a workflow
      stands in refuses it
   3  there is no such workflow, schedule, lock or lease, or no file of that database

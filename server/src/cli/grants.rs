@@ -26,6 +26,8 @@ pub(crate) struct Locks {
 
 #[derive(Subcommand)]
 enum LockCommand {
+    /// Lists the locks that somebody has.
+    List(Begun),
     /// Says who has a lock.
     Inspect(Named),
     /// Ends a grant, whoever has it, as if its owner had released it.
@@ -114,11 +116,12 @@ impl Locks {
         let redis = self.place.connect().await?;
         let locks = coord_lock::Locks::new(&redis);
         let shown = match self.what {
+            LockCommand::List(Begun { prefix }) => Ok(listed("locks", &locks.list(&prefix).await?)),
             LockCommand::Inspect(Named { name }) => {
                 holder("lock", &name, locks.inspect(&name).await?.as_ref())
             }
             LockCommand::Release(forced) => {
-                _ = crate::logs::install()?;
+                crate::logs::audit()?;
                 let Forced { name, fence, by } = forced;
                 match locks.force_release(&name, fence, &by).await? {
                     Released::Freed => Ok(ended("lock", &name, fence)),
@@ -137,12 +140,14 @@ impl Leases {
         let redis = self.place.connect().await?;
         let leases = coord_lease::Leases::new(&redis);
         let shown = match self.what {
-            LeaseCommand::List(Begun { prefix }) => Ok(listed(&leases.list(&prefix).await?)),
+            LeaseCommand::List(Begun { prefix }) => {
+                Ok(listed("leases", &leases.list(&prefix).await?))
+            }
             LeaseCommand::Inspect(Named { name }) => {
                 holder("lease", &name, leases.inspect(&name).await?.as_ref())
             }
             LeaseCommand::Evict(forced) => {
-                _ = crate::logs::install()?;
+                crate::logs::audit()?;
                 let Forced { name, fence, by } = forced;
                 match leases.evict(&name, fence, &by).await? {
                     RemoveResult::Removed => Ok(ended("lease", &name, fence)),
@@ -192,7 +197,7 @@ fn holder(what: &str, name: &Name, holder: Option<&Holder>) -> Result<Shown, Fai
     Ok(Shown::new(document(name, holder), text))
 }
 
-fn listed(held: &[(Name, Holder)]) -> Shown {
+fn listed(what: &str, held: &[(Name, Holder)]) -> Shown {
     let documents: Vec<_> = held.iter().map(|(name, it)| document(name, it)).collect();
     let rows = held.iter().map(|(name, holder)| {
         let left = format!("{:?}", holder.remaining);
@@ -200,7 +205,7 @@ fn listed(held: &[(Name, Holder)]) -> Shown {
         [name.to_string(), owner(holder), since(holder), fence, left]
     });
     let text = table(["NAME", "OWNER", "SINCE", "FENCE", "ENDS IN"], rows);
-    Shown::new(json!({ "leases": documents }), text)
+    Shown::new(json!({ what: documents }), text)
 }
 
 fn document(name: &Name, holder: &Holder) -> Value {

@@ -5,8 +5,7 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use coord_core::{Error, Result};
-use coord_engine::flow::{Signal, Workflow};
-use coord_engine::model::{Timestamp, TypeName};
+use coord_engine::model::Timestamp;
 use serde_json::Value;
 
 /// The id that a word is.
@@ -54,26 +53,6 @@ pub(super) fn value(text: Option<&str>) -> Result<Value> {
         let message = format!("the input {shown} is no JSON: text stands in double quotes, within the quotes of the shell");
         Error::invalid(message).with_source(error)
     })
-}
-
-/// The workflows of this name, whose types nobody here knows.
-pub(super) fn workflow(name: &TypeName) -> Result<Workflow<Value, Value>> {
-    printable(name).map(Workflow::new)
-}
-
-/// The signals of this name.
-pub(super) fn signal(name: &TypeName) -> Result<Signal<Value>> {
-    printable(name).map(Signal::new)
-}
-
-/// A name as code has it: those are constants, and the command line lasts as long as the process.
-fn printable(name: &TypeName) -> Result<&'static str> {
-    let is_printable = |byte: u8| (b' '..0x7f).contains(&byte);
-    if !name.as_str().bytes().all(is_printable) {
-        let message = format!("the name {name} holds something else than printable ASCII");
-        return Err(Error::invalid(message));
-    }
-    Ok(name.as_str().to_owned().leak())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use coord_core::{Env, Result};
 use coord_engine::client::Client;
-use coord_engine::model::Queue;
+use coord_engine::model::{Namespace, Queue};
 use coord_engine::{Engine, EngineConfig};
 
 use super::Common;
@@ -53,6 +53,16 @@ impl Visit {
     pub(super) fn client(&self, queue: Option<&Queue>) -> Client {
         let queue = queue.unwrap_or(&self.config.queue).clone();
         self.engine.client(self.config.namespace.clone(), queue)
+    }
+
+    /// The namespace that the flags or the environment say.
+    pub(super) const fn namespace(&self) -> &Namespace {
+        &self.config.namespace
+    }
+
+    /// The queue that the environment says.
+    pub(super) const fn queue(&self) -> &Queue {
+        &self.config.queue
     }
 
     /// Ends, once what others should know was told.

@@ -17,6 +17,8 @@ use super::input;
 use super::place::Visit;
 use super::show::{Shown, instant_json};
 
+pub(super) use look::row as event_line;
+
 #[derive(Subcommand)]
 pub(crate) enum Runs {
     /// Lists runs, the youngest first.

@@ -31,8 +31,9 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) async fn run(self, common: &Common) -> Result<()> {
-        let metrics = crate::logs::install()?;
         let env = place::env(common);
+        let level = EngineConfig::from_env(&env)?.log_level;
+        let metrics = crate::logs::install(level)?;
         let mut config = Config::from_env(&env)?;
         config.listen = self.listen.unwrap_or(config.listen);
         config.is_open = self.open;

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use comfy_table::{ContentArrangement, Table, presets};
 use coord_core::Calendar;
@@ -99,6 +100,19 @@ pub(super) fn instant(at: Timestamp) -> String {
     }
 }
 
+/// How long something is so, to the second; finer what is shorter than ten.
+pub(super) fn age(age: Duration) -> String {
+    if age < Duration::from_secs(10) {
+        return format!("{age:.1?}");
+    }
+    let (seconds, minutes) = (age.as_secs() % 60, age.as_secs() / 60 % 60);
+    match (age.as_secs() / 3600, minutes) {
+        (0, 0) => format!("{seconds}s"),
+        (0, minutes) => format!("{minutes}m {seconds}s"),
+        (hours, minutes) => format!("{hours}h {minutes}m"),
+    }
+}
+
 /// An instant for programs.
 pub(super) fn instant_json(at: Timestamp) -> Value {
     if at.comes() {
@@ -119,6 +133,13 @@ pub(super) fn payload(payload: &Payload) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_age_is_as_fine_as_it_is_short() {
+        let ages = [1_234, 59_000, 61_000, 90_061_000].map(Duration::from_millis);
+
+        assert_eq!(ages.map(age), ["1.2s", "59s", "1m 1s", "25h 1m"]);
+    }
 
     #[test]
     fn a_table_has_its_columns_below_each_other_and_no_border() {

@@ -7,6 +7,7 @@ import uuid
 from durable_workflow import Client
 from durable_workflow.client import ScheduleAction, ScheduleSpec
 from durable_workflow.errors import (
+    NamespaceNotFound,
     QueryFailed,
     ScheduleNotFound,
     UpdateFailed,
@@ -124,11 +125,53 @@ async def schedules(client):
     await refused(ScheduleNotFound, client.describe_schedule("nightly"))
 
 
+async def found(look):
+    """What look() gives once it is something: workers make themselves known in a moment."""
+    while not (it := await look()):
+        await asyncio.sleep(0.02)
+    return it
+
+
+async def operators(client):
+    created = await client.create_namespace("shop", description="orders", retention_days=7)
+    assert created.name == "shop" and created.retention_days == 7, created
+    changed = await client.update_namespace("shop", retention_days=14)
+    assert changed.retention_days == 14 and changed.description == "orders", changed
+    described = await client.describe_namespace("shop")
+    assert described.description == "orders" and described.status == "active", described
+    listed = await client.list_namespaces()
+    assert "shop" in [it.name for it in listed.namespaces], listed
+    await refused(NamespaceNotFound, client.describe_namespace("none"))
+
+    async def workers():
+        return (await client.list_workers(task_queue="default", status="active")).workers
+
+    (worker,) = await found(workers)
+    described = await client.describe_worker(worker.worker_id)
+    assert described.task_queue == "default" and described.last_heartbeat_at, described
+    queues = await client.list_task_queues()
+    assert [it.name for it in queues.task_queues] == ["default"], queues
+    queue = await client.describe_task_queue("default")
+    assert queue.stats["pollers"]["active_count"] == 1, queue
+    assert [it["worker_id"] for it in queue.pollers] == [worker.worker_id], queue
+
+    status = await client.repair_status()
+    assert status["candidates"]["existing_task_candidates"] == 0, status
+    for options in ({}, {"instance_id": "echo"}, {"run_ids": ["none"]}):
+        repaired = await client.repair_pass(**options)
+        assert repaired["repaired_missing_tasks"] == 0, repaired
+    status = await client.retention_status()
+    assert status["expired_run_ids"] == [] and status["retention_days"] == 30, status
+    assert (await client.retention_pass())["processed"] == 0
+    assert (await client.activity_timeout_status())["expired_count"] == 0
+    assert (await client.activity_timeout_pass())["enforced"] == 0
+
+
 async def main():
     url, token = sys.argv[1:]
     async with Client(url, token=token) as client:
         await client.health()
-        for part in (workflows, commands, lists, schedules):
+        for part in (workflows, commands, lists, schedules, operators):
             await part(client)
 
 

@@ -19,6 +19,29 @@ pub(super) fn at_commit(what: &'static str) -> impl Fn(sqlx::Error) -> Error {
     }
 }
 
+/// An error of a statement that makes the tables, or looks whether they are there: what is missing,
+/// and what to do about it.
+pub(super) fn at_schema(what: &'static str) -> impl Fn(sqlx::Error) -> Error {
+    move |error| match number(&error) {
+        Some(NO_SUCH_TABLE) => Error::invalid(
+            "the tables of the engine are not in this database: run `coord migrate` as a user who \
+             may create them",
+        )
+        .with_source(error),
+        Some(number) if DENIED.contains(&number) => Error::invalid(
+            "this user may not do that with the tables of the engine: GRANT it SELECT, INSERT, \
+             UPDATE, DELETE on all tables of the database, and to migrate CREATE, ALTER, INDEX, \
+             DROP and REFERENCES too",
+        )
+        .with_source(error),
+        _ => at(what)(error),
+    }
+}
+
+const NO_SUCH_TABLE: u16 = 1146;
+/// Denied for a database, a table and a column.
+const DENIED: [u16; 3] = [1044, 1142, 1143];
+
 /// A server that is going down, and a session that was killed.
 const GOING: [u16; 4] = [1053, 1317, 1927, 3024];
 

@@ -3,7 +3,7 @@
 use coord_core::{Error, Result};
 use sqlx::mysql::MySqlPool;
 
-use super::error::at;
+use super::error::{at, at_schema};
 use super::server;
 use super::sql::clock;
 
@@ -48,14 +48,14 @@ pub(super) async fn migrate(pool: &MySqlPool) -> Result<()> {
         return Err(Error::contended(WHAT));
     }
     let table = sqlx::raw_sql(TABLE).execute(&mut connection).await;
-    table.map_err(at(WHAT))?;
+    table.map_err(at_schema(WHAT))?;
     let version = sqlx::query_scalar(VERSION).fetch_one(&mut connection).await;
-    let version: i64 = version.map_err(at(WHAT))?;
+    let version: i64 = version.map_err(at_schema(WHAT))?;
     for (number, step) in (1_i64..).zip(STEPS).filter(|(number, _)| *number > version) {
         let done = sqlx::raw_sql(step).execute(&mut connection).await;
-        done.map_err(at(WHAT))?;
+        done.map_err(at_schema(WHAT))?;
         let noted = sqlx::query(APPLIED).bind(number).execute(&mut connection);
-        noted.await.map_err(at(WHAT))?;
+        noted.await.map_err(at_schema(WHAT))?;
     }
     Ok(())
 }

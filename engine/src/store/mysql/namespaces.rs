@@ -4,7 +4,9 @@ use coord_core::Result;
 use sqlx::mysql::MySqlPool;
 
 use super::super::rows::NamespaceRow;
-use super::super::{NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace};
+use super::super::{
+    NamespaceChange, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace,
+};
 use super::error::{at, at_commit};
 use super::sql::clock;
 use crate::model::{Namespace, micros};
@@ -15,6 +17,11 @@ const CREATE: &str = concat!(
     clock!(),
     " FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM workflow_namespaces WHERE namespace = ?)"
 );
+
+const CHANGE: &str = "
+    UPDATE workflow_namespaces
+    SET description = coalesce(?, description), retention_us = coalesce(?, retention_us)
+    WHERE namespace = ?";
 
 const ONE: &str = "
     SELECT namespace, description, retention_us, created_at
@@ -34,6 +41,18 @@ pub(super) async fn create(pool: &MySqlPool, new: &NewNamespace) -> Result<bool>
         .await
         .map_err(at_commit("registering a namespace"))?;
     Ok(created.rows_affected() > 0)
+}
+
+pub(super) async fn change(pool: &MySqlPool, change: &NamespaceChange) -> Result<bool> {
+    let changed = sqlx::query(CHANGE)
+        .bind(change.description.as_deref())
+        .bind(change.retention.map(micros))
+        .bind(change.namespace.as_str())
+        .execute(pool)
+        .await
+        .map_err(at_commit("changing a namespace"))?;
+    // Rows that were found count, also when they were so before: the driver asks for that.
+    Ok(changed.rows_affected() > 0)
 }
 
 pub(super) async fn describe(

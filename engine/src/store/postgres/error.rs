@@ -18,6 +18,20 @@ pub(super) fn at_commit(what: &'static str) -> impl Fn(sqlx::Error) -> Error {
     }
 }
 
+/// An error of a statement that makes the tables.
+pub(super) fn at_migration(what: &'static str) -> impl Fn(sqlx::Error) -> Error {
+    move |error| match code(&error).as_deref() {
+        Some(DENIED) => Error::invalid(
+            "migrating the schema: this user may not; migrate as the owner of the tables, or GRANT \
+             it CREATE on the schema",
+        )
+        .with_source(error),
+        _ => at(what)(error),
+    }
+}
+
+const DENIED: &str = "42501";
+
 /// A named statement that its session does not know, or knows already: there is a pooler that
 /// gives each transaction another session, and carries no statements along.
 const NAMED: [&str; 2] = ["26000", "42P05"];

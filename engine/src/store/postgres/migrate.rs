@@ -2,7 +2,7 @@
 
 use coord_core::{Error, Result};
 
-use super::error::{at, at_commit};
+use super::error::{at, at_commit, at_migration};
 use super::sql::clock;
 use super::{Postgres, WRITE};
 
@@ -49,17 +49,17 @@ pub(super) async fn migrate(store: &Postgres) -> Result<()> {
     }
     for statement in [LOCK, TABLE] {
         let done = sqlx::raw_sql(statement).execute(&mut *transaction.inner);
-        done.await.map_err(at(WHAT))?;
+        done.await.map_err(at_migration(WHAT))?;
     }
     let version = store.statements.rows(VERSION);
     let version = version.fetch_one(&mut *transaction.inner).await;
-    let (version,): (i64,) = version.map_err(at(WHAT))?;
+    let (version,): (i64,) = version.map_err(at_migration(WHAT))?;
     for (number, step) in (1_i64..).zip(STEPS).filter(|(number, _)| *number > version) {
         let done = sqlx::raw_sql(step).execute(&mut *transaction.inner).await;
-        done.map_err(at(WHAT))?;
+        done.map_err(at_migration(WHAT))?;
         let noted = store.statements.done(APPLIED).bind(number);
         let noted = noted.execute(&mut *transaction.inner).await;
-        noted.map_err(at(WHAT))?;
+        noted.map_err(at_migration(WHAT))?;
     }
     transaction.inner.commit().await.map_err(at_commit(WHAT))
 }

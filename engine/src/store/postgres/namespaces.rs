@@ -3,7 +3,9 @@
 use coord_core::Result;
 
 use super::super::rows::NamespaceRow;
-use super::super::{NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace};
+use super::super::{
+    NamespaceChange, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace,
+};
 use super::Postgres;
 use super::error::{at, at_commit};
 use super::single::Single;
@@ -16,6 +18,11 @@ const CREATE: &str = concat!(
     clock!(),
     " ON CONFLICT (namespace) DO NOTHING RETURNING created_at"
 );
+
+const CHANGE: &str = "
+    UPDATE workflow_namespaces
+    SET description = coalesce($2, description), retention_us = coalesce($3, retention_us)
+    WHERE namespace = $1";
 
 const ONE: &str = "
     SELECT namespace, description, retention_us, created_at
@@ -39,6 +46,22 @@ pub(super) async fn create(store: &Postgres, new: &NewNamespace) -> Result<bool>
         .map_err(at_commit(WHAT))?;
     connection.end(store, WHAT).await?;
     Ok(created.is_some())
+}
+
+pub(super) async fn change(store: &Postgres, change: &NamespaceChange) -> Result<bool> {
+    const WHAT: &str = "changing a namespace";
+    let mut connection = Single::begin(store, WHAT).await?;
+    let changed = store
+        .statements
+        .done(CHANGE)
+        .bind(change.namespace.as_str())
+        .bind(change.description.as_deref())
+        .bind(change.retention.map(micros))
+        .execute(&mut *connection)
+        .await
+        .map_err(at_commit(WHAT))?;
+    connection.end(store, WHAT).await?;
+    Ok(changed.rows_affected() > 0)
 }
 
 pub(super) async fn describe(

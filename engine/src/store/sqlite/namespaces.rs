@@ -4,7 +4,9 @@ use coord_core::Result;
 use sqlx::sqlite::SqlitePool;
 
 use super::super::rows::NamespaceRow;
-use super::super::{NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace};
+use super::super::{
+    NamespaceChange, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace,
+};
 use super::error::{at, at_commit};
 use super::sql::clock;
 use crate::model::{Namespace, micros};
@@ -15,6 +17,11 @@ const CREATE: &str = concat!(
     clock!(),
     " WHERE true ON CONFLICT (namespace) DO NOTHING"
 );
+
+const CHANGE: &str = "
+    UPDATE workflow_namespaces
+    SET description = coalesce(?2, description), retention_us = coalesce(?3, retention_us)
+    WHERE namespace = ?1";
 
 const ONE: &str = "
     SELECT namespace, description, retention_us, created_at
@@ -33,6 +40,17 @@ pub(super) async fn create(pool: &SqlitePool, new: &NewNamespace) -> Result<bool
         .await
         .map_err(at_commit("registering a namespace"))?;
     Ok(created.rows_affected() > 0)
+}
+
+pub(super) async fn change(pool: &SqlitePool, change: &NamespaceChange) -> Result<bool> {
+    let changed = sqlx::query(CHANGE)
+        .bind(change.namespace.as_str())
+        .bind(change.description.as_deref())
+        .bind(change.retention.map(micros))
+        .execute(pool)
+        .await
+        .map_err(at_commit("changing a namespace"))?;
+    Ok(changed.rows_affected() > 0)
 }
 
 pub(super) async fn describe(

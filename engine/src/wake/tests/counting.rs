@@ -78,6 +78,7 @@ counted! {
     tenants<'a>() -> Vec<Tenant>;
     keep<'a>(namespace: &'a Namespace, retention: Duration) -> ();
     create_namespace<'a>(new: &'a NewNamespace) -> bool;
+    change_namespace<'a>(change: &'a crate::store::NamespaceChange) -> bool;
     describe_namespace<'a>(namespace: &'a Namespace) -> Option<NamespaceRecord>;
     list_namespaces<'a>(listing: &'a NamespaceListing) -> NamespacePage;
     due_schedules<'a>(due: &'a DueSchedules) -> DuePage;

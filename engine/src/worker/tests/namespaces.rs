@@ -25,6 +25,6 @@ async fn an_engine_of_a_namespace_removes_nothing_of_another() {
     assert_eq!(ended, Some(Ok(())));
     client.keep_closed_runs(Duration::ZERO).await.expect("set");
 
-    assert_eq!(other.retire_closed_runs().await.expect("removed"), 0);
-    assert_eq!(own.retire_closed_runs().await.expect("removed"), 1);
+    assert_eq!(other.retire_closed_runs(|_| {}).await.expect("removed"), 0);
+    assert_eq!(own.retire_closed_runs(|_| {}).await.expect("removed"), 1);
 }

@@ -1,8 +1,10 @@
 //! Commands to a workflow that was started.
 
 use clap::Args;
-use coord_engine::client::Handle;
+use coord_core::Error;
+use coord_engine::client::{Handle, Reached};
 use coord_engine::model::{RequestId, TypeName};
+use coord_engine::store::Target;
 use serde_json::{Value, json};
 
 use super::super::exit::Failure;
@@ -56,16 +58,24 @@ struct Once {
 
 impl Signal {
     pub(super) async fn run(self, visit: &Visit) -> Result<Shown, Failure> {
-        let signal = input::signal(&self.name)?;
         let value = input::value(self.input.as_deref())?;
         let handle = self.which.of(visit);
-        present(&handle).await?;
-        let mut call = handle.signal(signal, &value);
-        if let Some(request) = self.once.request {
-            call = call.request(request);
+        let target = Target::Current(visit.namespace().clone(), handle.id().clone());
+        let client = visit.client(None).untyped();
+        let id = handle.id();
+        match client
+            .signal(target, self.name, &value, self.once.request)
+            .await?
+        {
+            Reached::Now(_) | Reached::Before(_) => Ok(done(&handle, "was sent the signal")),
+            Reached::Closed => Err(Error::invalid(format!("workflow {id} has ended")).into()),
+            Reached::Full => Err(Error::unavailable(format!(
+                "workflow {id} has not received as many signals as may wait for it: send it again \
+                 when it has"
+            ))
+            .into()),
+            Reached::Missing => Err(Failure::missing("workflow", id)),
         }
-        call.await?;
-        Ok(done(&handle, "was sent the signal"))
     }
 }
 

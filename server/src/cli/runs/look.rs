@@ -181,7 +181,8 @@ impl History {
     }
 }
 
-fn row(event: &Event) -> Result<[String; 5]> {
+/// An event for people: its number, instant, sort and step, and what it carries.
+pub(in super::super) fn row(event: &Event) -> Result<[String; 5]> {
     let details = event.record()?.details.unwrap_or_default();
     let value = event
         .payload

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::super::exit::{Failure, NOT_WELL};
 use super::super::input;
 use super::super::place::Visit;
+use super::super::progress::Progress;
 use super::super::show::{Shown, list};
 use super::Which;
 
@@ -47,10 +48,9 @@ pub(crate) struct Start {
 impl Start {
     pub(super) async fn run(self, visit: &Visit) -> Result<Shown, Failure> {
         let client = visit.client(self.queue.as_ref());
-        let workflow = input::workflow(&self.name)?;
         let id = self.id.unwrap_or_else(|| Ids::random().workflow());
         let input = input::value(self.input.as_deref())?;
-        let mut start = client.start(workflow, id, &input);
+        let mut start = client.untyped().start(self.name, id, &input);
         if self.or_existing {
             start = start.or_existing();
         }
@@ -102,7 +102,10 @@ impl Await {
 /// What the workflow returned, or that it goes on, or why it failed.
 async fn ended(handle: &Handle<Value>, wait: Duration) -> Result<Shown, Failure> {
     let id = handle.id();
-    Ok(match handle.result(wait).await? {
+    let progress = Progress::begin(format_args!("waiting for the end of {id}"));
+    let result = handle.result(wait).await;
+    drop(progress);
+    Ok(match result? {
         Some(Ok(output)) => {
             let document = json!({ "workflow": id.as_str(), "output": output });
             Shown::new(document, output.to_string())

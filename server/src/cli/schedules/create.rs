@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use coord_engine::model::{Queue, ScheduleId, TypeName, When};
+use coord_engine::model::{Action, Priority, Queue, Schedule, ScheduleId, TypeName, When};
+use serde_json::Map;
 
 use super::super::exit::Failure;
 use super::super::input;
@@ -55,15 +56,24 @@ struct Occurrences {
 
 impl Create {
     pub(super) async fn run(self, visit: &Visit) -> Result<Shown, Failure> {
-        let schedule = visit.client(self.queue.as_ref()).schedule(self.id);
+        let client = visit.client(None);
+        let schedule = client.schedule(self.id.clone());
         let when = match (self.when.cron, self.when.every) {
             (Some(expression), _) => When::cron(expression, self.zone),
             (None, Some(interval)) => When::every(interval),
             (None, None) => unreachable!("the command line has one of them"),
         };
-        let workflow = input::workflow(&self.workflow)?;
-        let input = input::value(self.input.as_deref())?;
-        let mut create = schedule.create(when, workflow, &input);
+        let client = client.untyped();
+        let action = Action {
+            name: self.workflow,
+            queue: self.queue.unwrap_or_else(|| visit.queue().clone()),
+            priority: Priority::default(),
+            fairness: None,
+            within: None,
+            memo: Map::new(),
+            input: client.encode(&input::value(self.input.as_deref())?)?,
+        };
+        let mut create = client.create_schedule(self.id, Schedule::new(when, action));
         create = create.overlap(self.overlap.overlap);
         if let Some(jitter) = self.jitter {
             create = create.jitter(jitter);

@@ -1,0 +1,54 @@
+//! `coord serve`, as its environment says.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::command_line::stage::{Database, program};
+
+/// What a node logs from its start to its end at this level.
+fn logged(level: Option<&str>) -> String {
+    let database = Database::sqlite();
+    let log = database.folder.path().join("log");
+    let mut command = program();
+    command
+        .args(["serve", "--open", "--listen", "127.0.0.1:0"])
+        .env("DATABASE_URL", &database.url)
+        // Which is reported.
+        .env("DW_V2_MISSPELT", "1")
+        .stdout(Stdio::piped())
+        .stderr(File::create(&log).expect("a file"));
+    if let Some(level) = level {
+        command.env("LOG_LEVEL", level);
+    }
+    let mut child = command.spawn().expect("the program");
+    let mut out = BufReader::new(child.stdout.take().expect("piped"));
+    let mut line = String::new();
+    out.read_line(&mut line).expect("a line");
+    assert!(line.contains("serving http://"), "{line}");
+    let id = Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
+    kill(id, Signal::SIGTERM).expect("it lives");
+    assert!(child.wait().expect("an end").success());
+    fs::read_to_string(&log).expect("a log")
+}
+
+#[test]
+fn a_node_logs_what_it_is_told_to() {
+    let usual = logged(None);
+    let nothing = logged(Some("off"));
+    let much = logged(Some("debug"));
+
+    assert!(usual.contains("engine.config.unknown_variable"), "{usual}");
+    assert!(!usual.contains(r#""level":"DEBUG""#), "{usual}");
+    assert_eq!(nothing, "");
+    assert!(much.contains(r#""level":"DEBUG""#), "{much}");
+    for line in usual.lines().chain(much.lines()) {
+        assert!(
+            serde_json::from_str::<serde_json::Value>(line).is_ok(),
+            "{line}"
+        );
+    }
+}
