@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::committer::{Committer, Patience, locked, unanswered};
 use crate::compatibility::Compatibility;
 use crate::fleet::Fleet;
-use crate::health::{self, Report};
+use crate::health::{self, Alone, Report};
 use crate::limits::Limits;
 use crate::model::{Ids, Namespace, NodeName, OwnerId, Queue, Record, RunId, Timestamp};
 use crate::node::Node;
@@ -53,6 +53,8 @@ pub(crate) struct Core {
     pub(crate) ids: Arc<Ids>,
     pub(crate) clock: Arc<Clock>,
     pub(crate) wake: Arc<Wake>,
+    /// What was named to carry hints, and reaches no other node.
+    alone: Option<Alone>,
     pub(crate) values: Arc<Values>,
     /// What this process does beside its calls.
     watching: Mutex<JoinSet<()>>,
@@ -147,6 +149,7 @@ impl Engine {
             ids,
             clock,
             wake,
+            alone: builder.alone,
             values,
             watching: Mutex::new(watching),
             committer,
@@ -244,7 +247,8 @@ impl Engine {
             Some(last) => last,
             none => none.insert((Instant::now(), self.core.store.census().await)),
         };
-        health::report(census.as_ref(), self.wake_health())
+        let passing = self.core.wake.passing();
+        health::report(census.as_ref(), &passing, self.core.alone.as_ref())
     }
 
     /// Says that this process has ended, and gives its roles up, so that nobody waits to find out.
@@ -277,6 +281,7 @@ impl Engine {
 pub struct EngineBuilder {
     store: Arc<dyn Store>,
     wake: Vec<Arc<dyn Backend>>,
+    alone: Option<Alone>,
     limits: Limits,
     codec: Option<Arc<dyn Codec>>,
     recovery: Recovery,
@@ -293,6 +298,7 @@ impl EngineBuilder {
         Self {
             store,
             wake: Vec::new(),
+            alone: None,
             limits: Limits::default(),
             codec: None,
             recovery: Recovery::default(),
@@ -314,6 +320,12 @@ impl EngineBuilder {
 
     pub(crate) fn wake_by(mut self, backend: Arc<dyn Backend>) -> Self {
         self.wake.push(backend);
+        self
+    }
+
+    /// What the environment names instead of a backend.
+    pub(crate) fn alone(mut self, alone: Alone) -> Self {
+        self.alone = Some(alone);
         self
     }
 

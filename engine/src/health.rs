@@ -20,7 +20,7 @@ use crate::model::Timestamp;
 
 pub(crate) use explain::of;
 pub use explain::{Explanation, Liveness, Row};
-pub(crate) use report::report;
+pub(crate) use report::{Alone, report};
 
 /// What a check is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

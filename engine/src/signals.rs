@@ -127,6 +127,10 @@ pub(crate) enum Signal {
     WakeRestored {
         backend: wake::Kind,
     },
+    WakeLostAge {
+        backend: wake::Kind,
+        age_s: u64,
+    },
     WakeTried {
         backend: wake::Kind,
         elapsed_ms: Duration,
@@ -219,6 +223,9 @@ coord_core::declare! { "engine.";
     WakeRestored { backend } => "engine.wake.restored",
         "Hints pass between processes, for the first time or again.",
         Counter, Info, Unmonitored("the good news after engine.wake.lost");
+    WakeLostAge { backend, age_s } => "engine.wake.lost_age",
+        "How long hints have not passed through what is to carry them, in seconds; zero when they do.",
+        Gauge, Warn, Ticket(Above(60, FIVE_MINUTES), Runbook("engine-wake-lost"));
     WakeTried { backend, elapsed_ms } => "engine.wake.tried",
         "Time from sending a hint of a process to its coming back to it.",
         Duration, Debug, Unmonitored("one that does not come back is counted as engine.wake.lost");

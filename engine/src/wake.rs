@@ -15,10 +15,12 @@
 //! | backend | what it needs | how soon |
 //! |---|---|---|
 //! | `Redis` | Redis 6.2 or Valkey; the feature `redis`, which is on by default | a round trip to it |
+//! | `Nats` | NATS 2, and no streams of it; the feature `nats` | a round trip to it |
+//! | `Memcached` | memcached 1.6; the feature `memcached` | up to a tenth of a second while all are idle, then a hundredth |
 //! | `Notify` | PostgreSQL, and no pooler in between | a round trip to the database |
 //! | [`Table`] | nothing but the database | up to three seconds while all are idle, then a tenth of one |
 //!
-//! Each is one more connection or none, whatever the number of workers and callers that wait, and
+//! Each is two more connections at most, whatever the number of workers and callers that wait, and
 //! carries one message every 5 ms at most, with all channels that had news since the last one.
 //! Whether it works is tried by use: every five seconds a message of this process has to come back
 //! to it. That finds a broken connection, a server that no longer delivers and a pooler that
@@ -29,6 +31,12 @@ mod ends;
 mod hub;
 mod link;
 mod look;
+#[cfg(feature = "memcached")]
+mod memcached;
+#[cfg(feature = "nats")]
+mod nats;
+#[cfg(any(feature = "memcached", feature = "nats"))]
+mod prefix;
 #[cfg(feature = "redis")]
 mod redis;
 mod table;
@@ -50,6 +58,10 @@ use link::Link;
 pub use backend::{Backend, Ears, Kind};
 pub(crate) use hub::Snapshot;
 pub(crate) use look::watch_ends;
+#[cfg(feature = "memcached")]
+pub use memcached::Memcached;
+#[cfg(feature = "nats")]
+pub use nats::Nats;
 #[cfg(feature = "redis")]
 pub use redis::Redis;
 pub use table::Table;
@@ -77,6 +89,14 @@ pub enum Health {
     Healthy,
     /// A backend does not: others are looked for once a second, as without it.
     Degraded,
+}
+
+/// Whether hints pass, and where they do not.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Passing {
+    pub(crate) health: Health,
+    /// The backends through which they do not, and for how long.
+    pub(crate) lost: Vec<(Kind, Duration)>,
 }
 
 /// What can have news. Its text means nothing to who carries it.
@@ -193,6 +213,16 @@ impl Wake {
         };
         // A hint that does not leave costs the others a look.
         _ = tokio::time::timeout(FLUSH, all).await;
+    }
+
+    /// Whether hints pass between processes, and where they do not.
+    pub(crate) fn passing(&self) -> Passing {
+        let now = Instant::now();
+        let lost = self.links.iter().filter_map(|link| link.lost_for(now));
+        Passing {
+            health: self.health(),
+            lost: lost.collect(),
+        }
     }
 
     /// Whether hints pass between processes.

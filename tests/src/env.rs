@@ -6,6 +6,13 @@ use std::path::PathBuf;
 pub(crate) const REDIS_URL: &str = "COORD_TEST_REDIS_URL";
 /// The `redis-server` or `valkey-server` to start.
 pub(crate) const REDIS_BIN: &str = "COORD_TEST_REDIS_BIN";
+/// The PostgreSQL server on which tests make their databases.
+#[cfg(feature = "postgres")]
+pub(crate) const PG_URL: &str = "COORD_TEST_PG_URL";
+/// The `memcached` to start.
+pub(crate) const MEMCACHED_BIN: &str = "COORD_TEST_MEMCACHED_BIN";
+/// The `nats-server` to start.
+pub(crate) const NATS_BIN: &str = "COORD_TEST_NATS_BIN";
 /// How the servers stand to each other that tests share: `standalone`, `cluster` or `sentinel`.
 pub(crate) const TOPOLOGY: &str = "COORD_TEST_TOPOLOGY";
 /// `1`: start containers where there is no binary.

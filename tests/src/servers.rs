@@ -6,6 +6,9 @@
 //! The binary is `COORD_TEST_REDIS_BIN`, else `redis-server` or `valkey-server` on `PATH`, in
 //! `/usr/local/bin` or in `/usr/sbin`. A wrapper script must `exec` it.
 //!
+//! memcached and NATS are what `COORD_TEST_MEMCACHED_BIN` and `COORD_TEST_NATS_BIN` name, or what is
+//! installed.
+//!
 //! With the feature `sqs` there is `SqsServer`, which needs Node instead.
 //!
 //! With the feature `docker` and `COORD_TEST_DOCKER=1`, a [`RedisServer`] is a container. TLS,
@@ -19,9 +22,14 @@ mod builder;
 mod cluster;
 #[cfg(feature = "docker")]
 mod container;
+mod daemon;
 mod deployment;
 mod launch;
+mod memcached;
 mod monitor;
+mod nats;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod process;
 mod redis;
 mod run;
@@ -34,7 +42,11 @@ pub use binary::since;
 pub use builder::RedisBuilder;
 pub use cluster::Cluster;
 pub use deployment::Deployment;
+pub use memcached::MemcachedServer;
 pub use monitor::Monitor;
+pub use nats::{LOGIN as NATS_LOGIN, NatsServer};
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresDatabase;
 pub use redis::RedisServer;
 pub use sentinel::Sentinel;
 #[cfg(feature = "sqs")]

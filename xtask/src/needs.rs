@@ -1,5 +1,6 @@
 //! What the tests need, and how it is provided.
 
+mod brokers;
 mod clients;
 mod clock;
 mod databases;
@@ -46,6 +47,10 @@ const NEEDS: &[Need] = &[
     Need {
         provide: databases::provide,
         variables: databases::VARIABLES,
+    },
+    Need {
+        provide: brokers::provide,
+        variables: brokers::VARIABLES,
     },
     Need {
         provide: clock::provide,

@@ -37,6 +37,10 @@ pub(crate) const TESTS: &str = "coord-tests";
 /// Then its suite runs twice more, on servers of our own: behind `PgBouncer`, and on a `MariaDB`
 /// that refuses changes behind a snapshot.
 ///
+/// Hints between processes are tested through memcached and NATS, each test with a server of its own:
+/// the programs that `COORD_TEST_MEMCACHED_BIN` and `COORD_TEST_NATS_BIN` name, that are installed, or
+/// on Debian those of the packages, which are only unpacked.
+///
 /// The queue on Amazon SQS is tested on an emulator that takes Node with npm, those in PATH or of a
 /// Python package.
 ///

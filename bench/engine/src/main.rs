@@ -40,6 +40,18 @@ const REDIS_URL: Variable = Variable::new(
     "The Redis that carries hints in one of the benchmarks.",
 );
 
+const MEMCACHED: Variable = Variable::new(
+    "COORD_BENCH_MEMCACHED",
+    "127.0.0.1:11211",
+    "The memcached that carries hints in the same one.",
+);
+
+const NATS_URL: Variable = Variable::new(
+    "COORD_BENCH_NATS_URL",
+    "nats://127.0.0.1:4222",
+    "And the NATS.",
+);
+
 /// Both cores of a small machine, which the server needs as well.
 const WORKERS: usize = 2;
 
@@ -75,6 +87,11 @@ async fn run(names: &[String]) -> Result<()> {
     let server = Server::new(env.text(&URL)?.unwrap_or(URL.default));
     let mysql = MySql::new(env.text(&MYSQL_URL)?.unwrap_or(MYSQL_URL.default));
     let redis = env.text(&REDIS_URL)?.unwrap_or(REDIS_URL.default);
+    let brokers = pickup::Brokers {
+        redis: redis.to_owned(),
+        memcached: env.text(&MEMCACHED)?.unwrap_or(MEMCACHED.default).to_owned(),
+        nats: env.text(&NATS_URL)?.unwrap_or(NATS_URL.default).to_owned(),
+    };
     let identity = server.identity().await?;
     let mut results = Results::open();
     for name in NAMES {
@@ -87,7 +104,7 @@ async fn run(names: &[String]) -> Result<()> {
             "noop" => compare::noop(&server).await?,
             "start" => starts::start(&server).await?,
             "fan-out" => fan_out::fan_out(&server).await?,
-            "pickup" => pickup::pickup(&server, redis).await?,
+            "pickup" => pickup::pickup(&server, &brokers).await?,
             "idle" => idle::idle(&server).await?,
             "resume" => resume::resume(&server).await?,
             "growth" => growth::growth(&server).await?,

@@ -29,17 +29,31 @@ const TELL: Workflow<u16, ()> = Workflow::new("bench.tell");
 const STARTS: usize = 100;
 const EVERY: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(30);
-const BACKENDS: [(&str, f64); 4] = [
+/// With the milliseconds within which nearly all are picked up: a look without hints, a round trip
+/// with those that are pushed, and the time between two reads with the others.
+const BACKENDS: [(&str, f64); 7] = [
     ("none", 1200.0),
     ("redis", 10.0),
+    ("nats", 10.0),
+    ("memcached", 120.0),
     ("database", 4000.0),
     ("pg-notify", 100.0),
+    ("redis,nats", 10.0),
 ];
+/// Keeps others out who use the same servers.
+const PREFIX: &str = "coord-bench";
 
-pub(crate) async fn pickup(server: &Server, redis: &str) -> Result<Table> {
+/// Where the servers are that carry hints.
+pub(crate) struct Brokers {
+    pub(crate) redis: String,
+    pub(crate) memcached: String,
+    pub(crate) nats: String,
+}
+
+pub(crate) async fn pickup(server: &Server, brokers: &Brokers) -> Result<Table> {
     let (mut rows, mut notes, mut without) = (Vec::new(), Vec::new(), None);
     for (backend, bound) in BACKENDS {
-        let times = match times(server, backend, redis).await {
+        let times = match times(server, backend, brokers).await {
             Ok(times) => times,
             Err(why) => {
                 notes.push(format!("without {backend}: {why}"));
@@ -66,12 +80,12 @@ pub(crate) async fn pickup(server: &Server, redis: &str) -> Result<Table> {
 }
 
 /// Milliseconds from the answer of each start to the code.
-async fn times(server: &Server, backend: &str, redis: &str) -> Result<Vec<f64>> {
+async fn times(server: &Server, backend: &str, brokers: &Brokers) -> Result<Vec<f64>> {
     let url = server.create(OURS).await?;
-    let engine = builder(&url, backend, redis).await?.start().await?;
+    let engine = builder(&url, backend, brokers).await?.start().await?;
     let ears = UdpSocket::bind("127.0.0.1:0").await?;
     let port = ears.local_addr()?.port();
-    let mut node = node(&url, backend, redis).await?;
+    let mut node = node(&url, backend, brokers).await?;
     until_healthy(&engine, backend).await?;
     let client = engine.client(Namespace::default(), Queue::default());
     let (ids, mut times) = (Ids::random(), Vec::new());
@@ -91,9 +105,10 @@ async fn times(server: &Server, backend: &str, redis: &str) -> Result<Vec<f64>> 
 }
 
 /// The other process, once it works.
-async fn node(url: &str, backend: &str, redis: &str) -> Result<Child> {
+async fn node(url: &str, backend: &str, brokers: &Brokers) -> Result<Child> {
     let mut node = Command::new(std::env::current_exe()?)
-        .args([NODE, url, backend, redis])
+        .args([NODE, url, backend])
+        .args([&brokers.redis, &brokers.memcached, &brokers.nats])
         .stdout(Stdio::piped())
         .kill_on_drop(true)
         .spawn()?;
@@ -107,10 +122,15 @@ async fn node(url: &str, backend: &str, redis: &str) -> Result<Child> {
 
 /// What the other process does, until it is killed.
 pub(crate) async fn serve(arguments: &[String]) -> Result<()> {
-    let [url, backend, redis] = arguments else {
-        return Err("a node takes a url, a backend and the url of Redis".into());
+    let [url, backend, redis, memcached, nats] = arguments else {
+        return Err("a node takes a url, a backend and where Redis, memcached and NATS are".into());
     };
-    let engine = builder(url, backend, redis).await?.start().await?;
+    let brokers = Brokers {
+        redis: redis.clone(),
+        memcached: memcached.clone(),
+        nats: nats.clone(),
+    };
+    let engine = builder(url, backend, &brokers).await?.start().await?;
     let worker = engine.worker(Namespace::default(), Queue::default());
     let _worker = worker.workflow(TELL, tell).start();
     until_healthy(&engine, backend).await?;
@@ -125,18 +145,24 @@ async fn tell(_: Context, port: u16) -> Result<(), Failure> {
         .map_err(|error| Failure::new(error.to_string()))
 }
 
-async fn builder(url: &str, backend: &str, redis: &str) -> Result<EngineBuilder> {
+/// Several backends stand with commas between, and are used side by side.
+async fn builder(url: &str, backends: &str, brokers: &Brokers) -> Result<EngineBuilder> {
     let store = Postgres::connect(url)?;
-    let builder = Engine::builder(store.clone());
-    Ok(match backend {
-        "redis" => {
-            let redis = Redis::connect(Config::from_url(redis)?).await?;
-            builder.wake(wake::Redis::new(Broadcast::new(&redis)))
-        }
-        "database" => builder.wake(wake::Table::new(store)),
-        "pg-notify" => builder.wake(Notify::new(&store)),
-        _ => builder,
-    })
+    let mut builder = Engine::builder(store.clone());
+    for backend in backends.split(',') {
+        builder = match backend {
+            "redis" => {
+                let redis = Redis::connect(Config::from_url(&brokers.redis)?).await?;
+                builder.wake(wake::Redis::new(Broadcast::new(&redis)))
+            }
+            "nats" => builder.wake(wake::Nats::at(&brokers.nats, PREFIX)?),
+            "memcached" => builder.wake(wake::Memcached::at(&brokers.memcached, PREFIX)?),
+            "database" => builder.wake(wake::Table::new(store.clone())),
+            "pg-notify" => builder.wake(Notify::new(&store)),
+            _ => builder,
+        };
+    }
+    Ok(builder)
 }
 
 async fn until_healthy(engine: &Engine, backend: &str) -> Result<()> {

@@ -1,5 +1,8 @@
 //! What carries hints: the drivers that the environment names.
 
+#[cfg(any(feature = "memcached", feature = "nats"))]
+mod brokers;
+
 use std::sync::Arc;
 
 use coord_core::{Env, Error, Result};
@@ -8,6 +11,7 @@ use super::EngineConfig;
 use super::read::refused;
 use super::variables::{CACHE_DRIVER, CACHE_MODE, MULTI_NODE, VALIDATE_CACHE};
 use crate::engine::EngineBuilder;
+use crate::health::Alone;
 use crate::store::{Place, Store};
 use crate::wake::Table;
 
@@ -15,6 +19,8 @@ use crate::wake::Table;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Driver {
     Redis,
+    Memcached,
+    Nats,
     Database,
     Notify,
     /// One that reaches no other node: what it is called.
@@ -25,8 +31,10 @@ impl Driver {
     fn of(word: &str) -> Option<Self> {
         Some(match word {
             "redis" => Self::Redis,
+            "memcached" => Self::Memcached,
+            "nats" => Self::Nats,
             "database" => Self::Database,
-            "notify" => Self::Notify,
+            "notify" | "pg-notify" => Self::Notify,
             "file" => Self::Alone("file"),
             "array" => Self::Alone("array"),
             "none" | "null" => Self::Alone("none"),
@@ -37,6 +45,8 @@ impl Driver {
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Redis => "redis",
+            Self::Memcached => "memcached",
+            Self::Nats => "nats",
             Self::Database => "database",
             Self::Notify => "notify",
             Self::Alone(name) => name,
@@ -51,8 +61,8 @@ impl Driver {
 
 /// The drivers that are named, or those that suit what is there.
 pub(super) fn drivers(env: &Env, place: &Place) -> Result<Vec<Driver>> {
-    const FORM: &str = "one or more of redis, database, notify, file, array and none, with commas \
-                        between";
+    const FORM: &str = "one or more of redis, memcached, nats, database, notify, file, array and \
+                        none, with commas between";
     let Some(text) = env.text(&CACHE_DRIVER)? else {
         #[cfg(feature = "redis")]
         if coord_redis::Config::is_placed(env)? {
@@ -68,11 +78,30 @@ pub(super) fn drivers(env: &Env, place: &Place) -> Result<Vec<Driver>> {
             let form = "one without notify: the database is not PostgreSQL";
             return Err(refused(env, &CACHE_DRIVER, form));
         }
+        check(driver, env)?;
         if !drivers.contains(&driver) {
             drivers.push(driver);
         }
     }
     Ok(drivers)
+}
+
+/// Refuses what cannot hold of the servers that `driver` names.
+#[cfg_attr(
+    not(any(feature = "memcached", feature = "nats")),
+    expect(clippy::unnecessary_wraps, reason = "it can fail with these features")
+)]
+fn check(driver: Driver, env: &Env) -> Result<()> {
+    match driver {
+        #[cfg(feature = "memcached")]
+        Driver::Memcached => brokers::memcached(env).map(drop),
+        #[cfg(feature = "nats")]
+        Driver::Nats => brokers::nats(env).map(drop),
+        _ => {
+            _ = env;
+            Ok(())
+        }
+    }
 }
 
 /// Gives `builder` what carries hints.
@@ -84,6 +113,8 @@ pub(super) fn add(
     for driver in &config.drivers {
         builder = match driver {
             Driver::Redis => redis(config, builder)?,
+            Driver::Memcached => memcached(config, builder)?,
+            Driver::Nats => nats(config, builder)?,
             Driver::Database => builder.wake(Table::on(Arc::clone(store))),
             Driver::Notify => {
                 let missing = || {
@@ -95,7 +126,13 @@ pub(super) fn add(
             Driver::Alone(_) => builder,
         };
     }
-    Ok(builder)
+    Ok(match alone(&config.drivers) {
+        Some(drivers) => builder.alone(Alone {
+            drivers,
+            is_fault: config.validation.is_said,
+        }),
+        None => builder,
+    })
 }
 
 #[cfg(feature = "redis")]
@@ -104,12 +141,35 @@ fn redis(config: &EngineConfig, builder: EngineBuilder) -> Result<EngineBuilder>
     Ok(builder.wake(crate::wake::Redis::at(config.redis.clone())))
 }
 
-#[cfg(not(feature = "redis"))]
-fn redis(_: &EngineConfig, _: EngineBuilder) -> Result<EngineBuilder> {
-    Err(Error::invalid(
-        "CACHE_DRIVER is \"redis\", but this program was built without the feature `redis` of \
-         coord-engine",
-    ))
+#[cfg(feature = "memcached")]
+fn memcached(config: &EngineConfig, builder: EngineBuilder) -> Result<EngineBuilder> {
+    Ok(builder.wake(brokers::memcached(&config.env)?))
+}
+
+#[cfg(feature = "nats")]
+fn nats(config: &EngineConfig, builder: EngineBuilder) -> Result<EngineBuilder> {
+    Ok(builder.wake(brokers::nats(&config.env)?))
+}
+
+macro_rules! not_built_in {
+    ($($feature:literal $name:ident)+) => {$(
+        #[cfg(not(feature = $feature))]
+        fn $name(_: &EngineConfig, _: EngineBuilder) -> Result<EngineBuilder> {
+            Err(Error::invalid(concat!(
+                "CACHE_DRIVER is \"", $feature, "\", but this program was built without the feature `",
+                $feature, "` of coord-engine"
+            )))
+        }
+    )+};
+}
+
+not_built_in! { "redis" redis "memcached" memcached "nats" nats }
+
+/// The drivers, when they reach no other node.
+fn alone(drivers: &[Driver]) -> Option<String> {
+    let is_alone = !drivers.iter().any(|driver| driver.reaches_others());
+    let names: Vec<_> = drivers.iter().map(|driver| driver.as_str()).collect();
+    is_alone.then(|| names.join(","))
 }
 
 /// Whether it is said that several nodes have nothing that carries hints between them.
@@ -138,8 +198,6 @@ pub(super) fn validation(env: &Env) -> Result<Validation> {
 impl Validation {
     /// The drivers, when they reach no other node and that is to be said.
     pub(super) fn failed(self, drivers: &[Driver]) -> Option<String> {
-        let is_alone = !drivers.iter().any(|driver| driver.reaches_others());
-        let names: Vec<_> = drivers.iter().map(|driver| driver.as_str()).collect();
-        (self.is_said && is_alone).then(|| names.join(","))
+        alone(drivers).filter(|_| self.is_said)
     }
 }

@@ -145,6 +145,7 @@ fn a_bad_value_is_refused_with_its_name_and_the_rule_that_it_breaks() {
             "one or more of redis",
         ),
         ("CACHE_DRIVER", "notify", "not PostgreSQL"),
+        ("CACHE_DRIVER", "pg-notify", "not PostgreSQL"),
     ] {
         let message = refused(&[(name, value)]);
 
@@ -186,6 +187,9 @@ fn a_secret_is_shown_nowhere() {
         ("DB_PASSWORD", "s3cret"),
         ("REDIS_PASSWORD", "s3cret"),
         ("REDIS_URL", "redis://:s3cret@cache"),
+        ("NATS_URL", "nats://app:s3cret@nats,nats://app:s3cret@other"),
+        ("NATS_PASSWORD", "s3cret"),
+        ("NATS_TOKEN", "s3cret"),
         ("DW_V2_HISTORY_EXPORT_SIGNING_KEY", "s3cret"),
     ]);
 
@@ -241,6 +245,73 @@ fn hints_go_as_they_are_told_or_as_suits_what_is_there() {
     assert_eq!(
         (row.value.as_str(), row.source),
         ("database", Source::Default)
+    );
+}
+
+#[test]
+fn each_driver_is_known_by_its_names() {
+    for (word, driver) in [
+        ("redis", "redis"),
+        ("Memcached", "memcached"),
+        ("nats", "nats"),
+        ("database", "database"),
+        ("file", "file"),
+        ("array", "array"),
+        ("null", "none"),
+    ] {
+        assert_eq!(drivers(&[("CACHE_DRIVER", word)]), [driver]);
+    }
+    let postgres = [
+        ("DATABASE_URL", "postgres://db/engine"),
+        ("CACHE_DRIVER", "pg-notify,nats"),
+    ];
+    assert_eq!(drivers(&postgres), ["notify", "nats"]);
+}
+
+#[cfg(all(feature = "memcached", feature = "nats"))]
+#[test]
+fn a_place_of_hints_that_cannot_be_is_refused_where_it_is_used() {
+    for (driver, name, value, rule) in [
+        (
+            "memcached",
+            "MEMCACHED_PORT",
+            "many",
+            "the number of a port",
+        ),
+        ("memcached", "CACHE_PREFIX", "a b", "letters, digits"),
+        ("nats", "NATS_URL", "http://nats", "nats://host:port"),
+        (
+            "nats",
+            "NATS_URL",
+            "nats://t0ken@nats",
+            "NATS_TOKEN is for it",
+        ),
+        ("nats", "CACHE_PREFIX", "a.*", "letters, digits"),
+        ("nats,redis", "CACHE_PREFIX", "a..b", "letters, digits"),
+    ] {
+        let message = refused(&[("CACHE_DRIVER", driver), (name, value)]);
+
+        assert!(message.contains(name), "{message}");
+        assert!(message.contains(rule), "{message}");
+        assert!(!message.contains("t0ken"), "{message}");
+        assert!(read(&[(name, value)]).is_ok(), "nobody reads it");
+    }
+    let two = [("NATS_USER", "app"), ("NATS_TOKEN", "t0ken")];
+    let two: Vec<_> = [("CACHE_DRIVER", "nats")].into_iter().chain(two).collect();
+    assert!(refused(&two).contains("NATS_TOKEN are both set"));
+}
+
+#[cfg(not(feature = "memcached"))]
+#[test]
+fn a_driver_that_was_not_built_in_is_named() {
+    let config = read(&[("CACHE_DRIVER", "memcached")]).expect("valid");
+
+    let refused = config.builder().err().expect("refused");
+
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    assert!(
+        refused.message().contains("feature `memcached`"),
+        "{refused}"
     );
 }
 

@@ -49,6 +49,13 @@ const OWN: &[Variable] = &[
     DB_PASSWORD,
     DB_POOLER,
     CACHE_DRIVER,
+    CACHE_PREFIX,
+    MEMCACHED_HOST,
+    MEMCACHED_PORT,
+    NATS_URL,
+    NATS_USER,
+    NATS_PASSWORD,
+    NATS_TOKEN,
     APP_NAME,
     LOG_LEVEL,
     NAMESPACE,
@@ -109,8 +116,35 @@ pub(super) const DB_PASSWORD: Variable =
 pub(super) const CACHE_DRIVER: Variable = Variable::new(
     "CACHE_DRIVER",
     "",
-    "What carries hints between processes: `redis`, `database` (a table), or `notify` (`LISTEN` and `NOTIFY` of PostgreSQL); `file`, `array` and `none` carry none, and each process looks for the others' work once a second. Several, with commas between, are used side by side, to move from one to another. When not set: `redis` where its address is set, `database` otherwise.",
+    "What carries hints between processes: `redis`, `memcached`, `nats`, `database` (a table), or `notify`, also `pg-notify` (`LISTEN` and `NOTIFY` of PostgreSQL); `file`, `array` and `none` carry none, and each process looks for the others' work once a second. Several, with commas between, are used side by side, to move from one to another. When not set: `redis` where its address is set, `database` otherwise.",
 );
+pub(super) const CACHE_PREFIX: Variable = Variable::new(
+    "CACHE_PREFIX",
+    "coord",
+    "What the keys of memcached and the subject of NATS begin with, where they carry hints; one for each application that shares a server. `COORD_REDIS_PREFIX` is that of Redis.",
+);
+pub(super) const MEMCACHED_HOST: Variable = Variable::new(
+    "MEMCACHED_HOST",
+    "127.0.0.1",
+    "The host of memcached, reached over IPv4, or the path of its socket, which begins with `/`. One server: it carries the hints of all nodes.",
+);
+pub(super) const MEMCACHED_PORT: Variable = Variable::new("MEMCACHED_PORT", "11211", "Its port.");
+pub(super) const NATS_URL: Variable = Variable::new(
+    "NATS_URL",
+    "nats://127.0.0.1:4222",
+    "Where NATS is: `nats://host:port`, or `tls://` with a certificate that the system trusts; `user:password@` may stand before the host. Several servers of one cluster stand with commas between.",
+)
+.url();
+pub(super) const NATS_USER: Variable =
+    Variable::new("NATS_USER", "", "The user there, where no URL names one.");
+pub(super) const NATS_PASSWORD: Variable =
+    Variable::new("NATS_PASSWORD", "", "The password there.").secret();
+pub(super) const NATS_TOKEN: Variable = Variable::new(
+    "NATS_TOKEN",
+    "",
+    "The token there, for servers that want one in place of a user. In the URL it is refused, since URLs are shown.",
+)
+.secret();
 pub(super) const APP_NAME: Variable = Variable::new(
     "APP_NAME",
     "",

@@ -3,11 +3,20 @@
 use std::time::Duration;
 
 use coord_core::Error;
-use coord_core::signals::Detail;
+use coord_core::signals::{Argument as _, Detail};
 
 use super::{Category, Check, Report, Status};
 use crate::store::{Census, Role, Tally};
-use crate::wake::Health;
+use crate::wake::{Health, Passing};
+
+/// What was named to carry hints, and carries none to other nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Alone {
+    /// Its names.
+    pub(crate) drivers: String,
+    /// Whether several nodes are to work together all the same.
+    pub(crate) is_fault: bool,
+}
 
 pub(super) const DATABASE: &str = "backend_capabilities";
 pub(super) const MIGRATIONS: &str = "schema_migrations";
@@ -18,7 +27,12 @@ const LATE: Duration = Duration::from_secs(15);
 /// After how long nobody sees to it.
 const STUCK: Duration = Duration::from_mins(5);
 
-pub(crate) fn report(census: Result<&Census, &Error>, wake: Health) -> Report {
+/// What `census` says, whether hints pass, and what was named that carries none.
+pub(crate) fn report(
+    census: Result<&Census, &Error>,
+    wake: &Passing,
+    alone: Option<&Alone>,
+) -> Report {
     let mut checks = vec![database(census)];
     if let Ok(census) = census {
         checks.extend([
@@ -31,7 +45,7 @@ pub(crate) fn report(census: Result<&Census, &Error>, wake: Health) -> Report {
             recovery(census),
         ]);
     }
-    checks.push(hints(wake));
+    checks.push(hints(wake, alone));
     Report {
         now: census.ok().map(|census| census.now),
         checks,
@@ -283,31 +297,59 @@ fn recovery(census: &Census) -> Check {
     }
 }
 
-fn hints(wake: Health) -> Check {
-    let (status, message) = match wake {
-        Health::Healthy => (Status::Ok, "hints pass between processes"),
-        Health::Alone => (
-            Status::Info,
-            "nothing carries hints: each process looks for the others' work once a second",
-        ),
-        Health::Degraded => (
-            Status::Warning,
-            "hints do not pass: each process looks for the others' work once a second",
-        ),
+fn hints(wake: &Passing, alone: Option<&Alone>) -> Check {
+    const NAME: &str = "long_poll_wake_acceleration";
+    const LOOKS: &str = "each process looks for the others' work once a second";
+    let check = match wake.health {
+        Health::Healthy => fine(NAME, "hints pass between processes"),
+        Health::Alone => {
+            let message = match alone {
+                Some(Alone { drivers, .. }) => {
+                    format!("CACHE_DRIVER is {drivers}, which reaches no other node: {LOOKS}")
+                }
+                None => format!("nothing carries hints: {LOOKS}"),
+            };
+            let is_fault = alone.is_some_and(|alone| alone.is_fault);
+            let (status, remedy) = if is_fault {
+                let remedy = "name in CACHE_DRIVER what all nodes reach, such as redis, memcached, \
+                              nats or database; nothing is lost meanwhile";
+                (Status::Warning, remedy)
+            } else {
+                (Status::Info, "")
+            };
+            Check {
+                status,
+                remedy,
+                ..fine(NAME, message)
+            }
+        }
+        Health::Degraded => {
+            let lost = wake.lost.iter();
+            let lost = lost
+                .map(|(kind, age)| format!(" through {} for {:?}", kind.logged(), rounded(*age)));
+            let lost: Vec<_> = lost.collect();
+            let where_to = match lost.as_slice() {
+                // Nothing has failed, and nothing has come back yet.
+                [] => " yet".to_owned(),
+                lost => lost.join(","),
+            };
+            Check {
+                status: Status::Warning,
+                remedy: "see that what CACHE_DRIVER names runs; nothing is lost meanwhile",
+                count: wake.lost.len() as u64,
+                age: wake
+                    .lost
+                    .iter()
+                    .map(|(_, age)| *age)
+                    .max()
+                    .unwrap_or_default(),
+                ..fine(NAME, format!("hints do not pass{where_to}: {LOOKS}"))
+            }
+        }
     };
     Check {
         category: Category::Acceleration,
-        status,
-        remedy: remedy(
-            if status == Status::Info {
-                Status::Ok
-            } else {
-                status
-            },
-            "see that what CACHE_DRIVER names runs; nothing is lost meanwhile",
-        ),
-        count: u64::from(wake == Health::Degraded),
-        ..fine("long_poll_wake_acceleration", message)
+        ..check
     }
 }
 

@@ -2,10 +2,10 @@ use std::time::Duration;
 
 use coord_core::Error;
 
-use super::{Category, Report, Status, report};
+use super::{Alone, Category, Report, Status};
 use crate::model::{Namespace, Queue, TaskKind, Timestamp};
 use crate::store::{Census, NodeCensus, QueueCensus, Role, RoleCensus, ScheduleCensus, Tally};
-use crate::wake::Health;
+use crate::wake::{Health, Kind, Passing};
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
@@ -36,6 +36,17 @@ fn census(queue: QueueCensus) -> Census {
         nodes: NodeCensus::default(),
         roles: Role::ALL.map(held).into(),
     }
+}
+
+fn passing(health: Health) -> Passing {
+    Passing {
+        health,
+        lost: Vec::new(),
+    }
+}
+
+fn report(census: Result<&Census, &Error>, health: Health) -> Report {
+    super::report(census, &passing(health), None)
 }
 
 fn of(census: &Census) -> Report {
@@ -139,6 +150,50 @@ fn hints_are_never_more_than_a_warning_and_keep_no_process_from_being_ready() {
         let report = report(Ok(&census(queue())), wake);
 
         assert_eq!(report.category(Category::Acceleration), status);
+        assert_eq!(report.category(Category::Correctness), Status::Ok);
+        assert!(report.is_ready());
+    }
+}
+
+#[test]
+fn hints_that_do_not_pass_say_through_what_and_for_how_long() {
+    let wake = Passing {
+        health: Health::Degraded,
+        lost: vec![
+            (Kind::Redis, Duration::from_millis(2500)),
+            (Kind::Nats, Duration::from_mins(2)),
+        ],
+    };
+
+    let report = super::report(Ok(&census(queue())), &wake, None);
+
+    let check = report.check("long_poll_wake_acceleration").expect("there");
+    assert!(
+        check
+            .message
+            .contains("through redis for 2s, through nats for 120s"),
+        "{check:?}"
+    );
+    assert_eq!((check.count, check.age), (2, Duration::from_mins(2)));
+    assert_eq!(check.status, Status::Warning);
+    assert!(!check.remedy.is_empty());
+}
+
+#[test]
+fn what_reaches_no_other_node_is_named_and_is_a_warning_where_there_are_others() {
+    let of = |is_fault| {
+        let alone = Alone {
+            drivers: "file".to_owned(),
+            is_fault,
+        };
+        super::report(Ok(&census(queue())), &passing(Health::Alone), Some(&alone))
+    };
+
+    for (is_fault, status) in [(false, Status::Info), (true, Status::Warning)] {
+        let report = of(is_fault);
+        let check = report.check("long_poll_wake_acceleration").expect("there");
+        assert!(check.message.contains("CACHE_DRIVER is file"), "{check:?}");
+        assert_eq!((check.status, check.remedy.is_empty()), (status, !is_fault));
         assert_eq!(report.category(Category::Correctness), Status::Ok);
         assert!(report.is_ready());
     }

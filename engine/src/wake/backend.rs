@@ -31,12 +31,17 @@ pub enum Kind {
     Notify,
     /// A table of the engine's own database.
     Table,
+    /// Keys in memcached.
+    Memcached,
+    /// A subject of NATS.
+    Nats,
     /// One of somebody else's making.
     Other,
 }
 
 coord_core::labels! { Kind {
-    Redis => "redis", Notify => "notify", Table => "table", Other => "other",
+    Redis => "redis", Notify => "notify", Table => "table",
+    Memcached => "memcached", Nats => "nats", Other => "other",
 } }
 
 /// Where a backend takes what it hears.

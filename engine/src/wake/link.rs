@@ -2,7 +2,6 @@
 //! it works.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,6 +19,8 @@ use crate::signals::Signal;
 
 /// How long hints gather after a message before the next one leaves. The first one leaves at once.
 const GATHER: Duration = Duration::from_millis(5);
+/// How long a message may take to leave. A backend that hangs for longer would keep all that follow.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// How often it is tried whether messages come back.
 const TRY: Duration = CALM_PROBE;
 /// More channels than this in one message are all channels.
@@ -49,18 +50,22 @@ pub(super) struct State {
     /// Up to which filling all has left.
     left: watch::Sender<u64>,
     filled: Notify,
-    /// One of the following.
-    health: AtomicU8,
+    /// Whether hints pass, and since when.
+    standing: Mutex<(Standing, Instant)>,
     /// A listener has begun, and it is to be tried whether it hears.
     begun: Notify,
     /// The listener hears nothing, and is to begin again.
     deaf: Notify,
 }
 
-/// Nothing has come back yet, and nothing has failed.
-const BEGINNING: u8 = 0;
-const HEALTHY: u8 = 1;
-const LOST: u8 = 2;
+/// Whether hints pass.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Standing {
+    /// Nothing has come back yet, and nothing has failed.
+    Beginning,
+    Healthy,
+    Lost,
+}
 
 #[derive(Default)]
 struct Outbox {
@@ -81,7 +86,7 @@ impl Link {
             outbox: Mutex::default(),
             left: watch::Sender::new(0),
             filled: Notify::new(),
-            health: AtomicU8::new(BEGINNING),
+            standing: Mutex::new((Standing::Beginning, Instant::now())),
             begun: Notify::new(),
             deaf: Notify::new(),
         });
@@ -118,7 +123,13 @@ impl Link {
     }
 
     pub(super) fn is_healthy(&self) -> bool {
-        self.state.health.load(Ordering::Acquire) == HEALTHY
+        locked(&self.state.standing).0 == Standing::Healthy
+    }
+
+    /// What does not carry hints `now`, and for how long.
+    pub(super) fn lost_for(&self, now: Instant) -> Option<(Kind, Duration)> {
+        let lost = self.state.lost_for(now)?;
+        Some((self.state.kind, lost))
     }
 }
 
@@ -128,7 +139,9 @@ async fn send(backend: Arc<dyn Backend>, state: Arc<State>) {
         let filled = locked(&state.outbox).filled;
         for message in state.messages() {
             // What is not sent is lost: it was a hint, and whoever missed it looks by itself.
-            if let Err(error) = backend.send(&message).await {
+            let sent = tokio::time::timeout(PATIENCE, backend.send(&message)).await;
+            let late = |_| Err(Error::timeout("sending hints: they do not leave"));
+            if let Err(error) = sent.unwrap_or_else(late) {
                 state.lost(&error);
             }
         }
@@ -166,6 +179,7 @@ async fn try_again(state: Arc<State>) {
             state.deaf.notify_one();
         }
         state.begin_trial();
+        state.tell_age();
     }
 }
 
@@ -249,14 +263,40 @@ impl State {
             elapsed_ms,
         }
         .emit();
-        if self.health.swap(HEALTHY, Ordering::AcqRel) != HEALTHY {
+        if self.becomes(Standing::Healthy) {
             Signal::WakeRestored { backend }.emit();
+            self.tell_age();
         }
+    }
+
+    /// Whether this is news.
+    fn becomes(&self, standing: Standing) -> bool {
+        let mut known = locked(&self.standing);
+        let is_news = known.0 != standing;
+        if is_news {
+            *known = (standing, Instant::now());
+        }
+        is_news
+    }
+
+    fn lost_for(&self, now: Instant) -> Option<Duration> {
+        let (standing, since) = *locked(&self.standing);
+        (standing == Standing::Lost).then(|| now.saturating_duration_since(since))
+    }
+
+    /// Says for how long hints have not passed.
+    fn tell_age(&self) {
+        let lost = self.lost_for(Instant::now()).unwrap_or_default();
+        Signal::WakeLostAge {
+            backend: self.kind,
+            age_s: lost.as_secs(),
+        }
+        .emit();
     }
 
     /// Hints do not pass. Who relied on them looks now, and more often from now on.
     fn lost(&self, error: &Error) {
-        if self.health.swap(LOST, Ordering::AcqRel) != LOST {
+        if self.becomes(Standing::Lost) {
             Signal::WakeLost {
                 backend: self.kind,
                 error: Detail::error(error),

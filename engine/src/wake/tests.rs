@@ -242,6 +242,87 @@ async fn a_backend_that_refuses_is_left_alone_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_backend_that_hangs_is_given_up_and_used_again_when_it_works() {
+    let liar = Liar::new(Lie::None);
+    let pair = Pair::new(Some(liar.another())).await;
+
+    liar.becomes(Lie::Hangs);
+
+    for name in ["a", "b"] {
+        let took = pair.live(name).await;
+        assert!(
+            took <= CALM_PROBE + (HANDOVERS - 1) * PROBE + OWN,
+            "{took:?}"
+        );
+    }
+    assert_eq!(pair.caller.wake_health(), Health::Degraded);
+    liar.becomes(Lie::None);
+    tokio::time::sleep(2 * CALM_PROBE).await;
+    assert_eq!(pair.caller.wake_health(), Health::Healthy);
+    let took = pair.live("c").await;
+    assert!(took < PROBE / 2, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_from_one_backend_to_another_by_way_of_both_loses_no_hint() {
+    let (old, new) = (Liar::new(Lie::None), Liar::new(Lie::None));
+    let store = Memory::new();
+    let engine = async |backends: &[&Liar]| {
+        let builder = Engine::builder(store.clone());
+        let builder = backends
+            .iter()
+            .fold(builder, |builder, backend| builder.wake(backend.another()));
+        builder.start().await.expect("a store in memory")
+    };
+    for (step, (callers, workers)) in [
+        (&[&old][..], &[&old][..]),
+        (&[&old], &[&old, &new]),
+        (&[&old, &new], &[&old, &new]),
+        (&[&new], &[&old, &new]),
+        (&[&new], &[&new]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (caller, working) = (engine(callers).await, engine(workers).await);
+        let worker = working.worker(Namespace::default(), Queue::default());
+        let worker = worker.workflow(WORK, work).activity(DOUBLE, double).start();
+        tokio::time::sleep(2 * CALM_PROBE).await;
+        let pair = Pair {
+            caller,
+            _worker: worker,
+            working,
+        };
+
+        let took = pair.live(&step.to_string()).await;
+
+        assert!(took < PROBE / 2, "step {step} took {took:?}");
+        assert_eq!(pair.caller.wake_health(), Health::Healthy);
+        assert_eq!(pair.working.wake_health(), Health::Healthy);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_carries_no_hints_is_told_with_its_age() {
+    let (dead, live) = (Liar::new(Lie::Refuses), Liar::new(Lie::None));
+    let wake = Wake::new(vec![Arc::new(dead.another()), Arc::new(live)]);
+    tokio::time::sleep(2 * CALM_PROBE).await;
+
+    let first = wake.passing();
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let later = wake.passing();
+
+    assert_eq!((first.lost.len(), later.lost.len()), (1, 1));
+    assert_eq!(later.lost[0].1 - first.lost[0].1, Duration::from_mins(1));
+    dead.becomes(Lie::None);
+    tokio::time::sleep(2 * CALM_PROBE).await;
+    assert_eq!(
+        (wake.passing().lost.len(), wake.health()),
+        (0, Health::Healthy)
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn of_two_backends_one_suffices() {
     let (dead, live) = (Liar::new(Lie::Refuses), Liar::new(Lie::None));
     let engine = |store: &Memory| {

@@ -1,25 +1,30 @@
-//! A node that works on workflows, for tests that kill it.
+//! A node that works on workflows, for tests that stop and kill it.
 //!
-//! `engine-node FILE EFFECTS STEP_MS [REDIS]`: a worker on the SQLite database `FILE`, with hints
-//! through the Redis at the URL `REDIS`. The workflow `records.audit` takes a number and adds it up
-//! in three activities and a local step, each of which takes `STEP_MS` and then adds a line
-//! `INPUT NAME` to `EFFECTS`. It says `ready` when it works, and `lost` when it first lost a lease.
+//! `engine-node EFFECTS STEP_MS`: a worker of an engine as the environment says. The workflow
+//! `records.audit` takes a number and adds it up in three activities and a local step, each of which
+//! takes `STEP_MS` and then adds a line `INPUT NAME` to `EFFECTS`. It says `ready` when it works and
+//! its hints pass, if it is to have any, and `lost` when it first lost a lease. SIGTERM has it
+//! finish what it has and leave.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::time::Duration;
 
-use coord_broadcast::Broadcast;
-use coord_engine::Engine;
+use coord_core::Env;
+use coord_engine::EngineConfig;
 use coord_engine::flow::{Activity, Context, Workflow};
 use coord_engine::model::{Failure, Namespace, Queue};
-use coord_engine::store::Sqlite;
-use coord_engine::wake::Redis;
-use coord_redis::Config;
+use coord_engine::wake::Health;
 use coord_tests::recorder::recorder;
+use tokio::signal::unix::{SignalKind, signal};
 
 const AUDIT: Workflow<u64, u64> = Workflow::new("records.audit");
 const ADD: Activity<(u64, String), u64> = Activity::new("records.add");
+
+/// How often it is looked whether hints pass.
+const LOOK: Duration = Duration::from_millis(20);
+/// Far above what a step of a test takes.
+const GRACE: Duration = Duration::from_mins(1);
 
 #[derive(Clone)]
 struct Effects {
@@ -43,22 +48,15 @@ impl Effects {
 async fn main() -> coord_core::Result<()> {
     recorder();
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let (file, path, step_ms, redis) = match args.as_slice() {
-        [file, path, step_ms] => (file, path, step_ms, None),
-        [file, path, step_ms, redis] => (file, path, step_ms, Some(redis)),
-        _ => panic!("three or four arguments, not {args:?}"),
+    let [path, step_ms] = args.as_slice() else {
+        panic!("two arguments, not {args:?}");
     };
     let step_ms = step_ms.parse().expect("a number of milliseconds");
     let effects = Effects {
         path: path.clone(),
         step: Duration::from_millis(step_ms),
     };
-    let mut engine = Engine::builder(Sqlite::file(file));
-    if let Some(url) = redis {
-        let redis = coord_redis::Redis::connect(Config::from_url(url)?).await?;
-        engine = engine.wake(Redis::new(Broadcast::new(&redis)));
-    }
-    let engine = engine.start().await?;
+    let engine = EngineConfig::from_env(&Env::process())?.start().await?;
     let (local, remote) = (effects.clone(), effects);
     let audit = move |ctx: Context, number: u64| {
         let effects = local.clone();
@@ -76,13 +74,20 @@ async fn main() -> coord_core::Result<()> {
         async move { effects.add(number, &name).await }
     };
     let worker = engine.worker(Namespace::default(), Queue::default());
-    let _worker = worker.workflow(AUDIT, audit).activity(ADD, add).start();
+    let worker = worker.workflow(AUDIT, audit).activity(ADD, add).start();
+    while engine.wake_health() == Health::Degraded {
+        tokio::time::sleep(LOOK).await;
+    }
     println!("ready");
-    recorder()
-        .event("engine.lease_lost", &[], Duration::MAX)
-        .await;
-    println!("lost");
-    // Until it is killed, or its parent is gone.
-    tokio::signal::ctrl_c().await.expect("signals can be heard");
-    Ok(())
+    let mut terminate = signal(SignalKind::terminate()).expect("signals can be heard");
+    let lost = recorder().event("engine.lease_lost", &[], Duration::MAX);
+    tokio::select! {
+        _ = lost => {
+            println!("lost");
+            terminate.recv().await;
+        }
+        _ = terminate.recv() => {}
+    }
+    worker.shutdown(GRACE).await;
+    engine.shutdown().await
 }

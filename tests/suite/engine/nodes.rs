@@ -18,17 +18,38 @@ const RECORDS: u64 = 20;
 
 impl Stage {
     async fn node(&self) -> NodeProcess {
-        self.node_with(STEP, None).await
+        self.node_with(STEP).await
     }
 
-    pub(super) async fn node_with(&self, step: Duration, redis: Option<&str>) -> NodeProcess {
-        let node = Program::at(env!("CARGO_BIN_EXE_engine-node"))
-            .arg(self.path("work.db"))
+    /// One without hints.
+    async fn node_with(&self, step: Duration) -> NodeProcess {
+        self.node_in(step, &self.environment(&[("CACHE_DRIVER", "none")]))
+            .await
+    }
+
+    /// What an engine on this database is told, and what carries its hints.
+    pub(super) fn environment(&self, hints: &[(&str, &str)]) -> Vec<(String, String)> {
+        let url = format!("sqlite:{}", self.path("work.db").display());
+        let database = [("DATABASE_URL", url.as_str())];
+        let pairs = database.iter().chain(hints);
+        pairs
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    /// One in this environment, once it works and its hints pass.
+    pub(super) async fn node_in(
+        &self,
+        step: Duration,
+        environment: &[(String, String)],
+    ) -> NodeProcess {
+        let mut node = Program::at(env!("CARGO_BIN_EXE_engine-node"))
             .arg(self.path("effects"))
-            .arg(step.as_millis().to_string())
-            .args(redis)
-            .start();
-        let mut node = node.expect("cargo built it");
+            .arg(step.as_millis().to_string());
+        for (name, value) in environment {
+            node = node.env(name, value);
+        }
+        let mut node = node.start().expect("cargo built it");
         node.line_starting("ready", SOON).await;
         node
     }
@@ -123,7 +144,7 @@ async fn a_node_that_was_paused_for_longer_than_its_life_writes_nothing_late() {
         .await
         .client(Namespace::default(), Queue::default());
     let slow = Duration::from_secs(2);
-    let mut paused = stage.node_with(slow, None).await;
+    let mut paused = stage.node_with(slow).await;
     let handle = client.start(AUDIT, id("7"), &7).await.expect("started");
     let handle = handle.handle;
     eventually(SOON, "an activity is under way", || async {

@@ -1,32 +1,44 @@
-//! Hints through Redis, and what becomes of them when it is in trouble.
+//! Hints between nodes, through everything that carries them.
+
+#[cfg(feature = "postgres")]
+mod database;
+mod troubles;
+#[cfg(feature = "postgres")]
+mod walk;
 
 use std::time::{Duration, Instant};
 
-use coord_broadcast::Broadcast;
-use coord_engine::Engine;
+use coord_core::Env;
 use coord_engine::client::Client;
 use coord_engine::model::{Namespace, Queue};
-use coord_engine::wake::{Health, Redis};
-use coord_redis::Config;
-use coord_tests::need::Missing;
-use coord_tests::proxy::FaultProxy;
-use coord_tests::recorder::recorder;
-use coord_tests::servers::RedisServer;
+use coord_engine::wake::Health;
+use coord_engine::{Engine, EngineConfig};
+use coord_tests::need;
+use coord_tests::servers::{MemcachedServer, NATS_LOGIN, NatsServer, RedisServer};
 use coord_tests::wait::eventually;
 
 use super::nodes::AUDIT;
 use super::{SOON, Stage, id};
 
-/// How many workflows are under way in each trouble.
+/// How many workflows are started at a time.
 const RECORDS: u64 = 20;
 
-/// One that hears of the nodes through the Redis at `url`.
-async fn engine(stage: &Stage, url: &str) -> Engine {
-    let config = Config::from_url(url).expect("a url");
-    let redis = coord_redis::Redis::connect(config).await;
-    let wake = Redis::new(Broadcast::new(&redis.expect("it is there")));
-    let engine = Engine::builder(stage.store()).wake(wake).start().await;
-    engine.expect("the file is ours")
+/// The shortest time between two looks of a process that relies on hints: what takes less was not
+/// found by a look.
+const A_LOOK: Duration = Duration::from_secs(4);
+
+/// What holds of an engine, by names and values.
+type Environment = Vec<(String, String)>;
+
+/// The engine of this process, in the same environment as its nodes.
+async fn engine(environment: &[(String, String)]) -> Engine {
+    let env = Env::from_pairs(environment.iter().cloned());
+    let config = EngineConfig::from_env(&env).expect("valid");
+    config.start().await.expect("the database is there")
+}
+
+fn client(engine: &Engine) -> Client {
+    engine.client(Namespace::default(), Queue::default())
 }
 
 async fn start(client: &Client, from: u64) {
@@ -49,20 +61,15 @@ async fn becomes(engine: &Engine, health: Health) {
     eventually(SOON, &what, || async { engine.wake_health() == health }).await;
 }
 
-/// The shortest time between two looks of a process that relies on hints: what takes less was not
-/// found by a look.
-const A_LOOK: Duration = Duration::from_secs(4);
-
-#[tokio::test]
-async fn hints_pass_through_redis_from_node_to_node() -> Result<(), Missing> {
-    let server = RedisServer::start().await?;
+/// A workflow whose steps pass from process to process is done sooner than anybody looks by himself.
+async fn hints_pass(hints: &[(&str, &str)]) {
     let stage = Stage::new();
-    let engine = engine(&stage, &server.url()).await;
-    let client = engine.client(Namespace::default(), Queue::default());
-    let step = Duration::from_millis(1);
-    let _node = stage.node_with(step, Some(&server.url())).await;
+    let environment = stage.environment(hints);
+    let engine = engine(&environment).await;
+    let client = client(&engine);
+    let _node = stage.node_in(Duration::from_millis(1), &environment).await;
     becomes(&engine, Health::Healthy).await;
-    // Its first looks are over, and it waits.
+    // The first looks are over, and all wait.
     tokio::time::sleep(2 * A_LOOK).await;
 
     let began = Instant::now();
@@ -71,58 +78,56 @@ async fn hints_pass_through_redis_from_node_to_node() -> Result<(), Missing> {
 
     let took = began.elapsed();
     assert!(took < A_LOOK, "{took:?}");
-    Ok(())
 }
 
 #[tokio::test]
-async fn a_redis_in_trouble_costs_three_nodes_time_and_nothing_else() -> Result<(), Missing> {
-    let server = RedisServer::start().await?;
-    let proxy = FaultProxy::start(server.addr()).await;
-    let stage = Stage::new();
-    let engine = engine(&stage, &proxy.url()).await;
-    let client = engine.client(Namespace::default(), Queue::default());
-    let step = Duration::from_millis(10);
-    let mut nodes = Vec::new();
-    for _ in 0..3 {
-        nodes.push(stage.node_with(step, Some(&proxy.url())).await);
-    }
-    becomes(&engine, Health::Healthy).await;
-    let about = [("backend", "redis")];
-    recorder().event("engine.wake.restored", &about, SOON).await;
+async fn hints_pass_through_redis_from_node_to_node() {
+    let server = need!(RedisServer::start().await);
 
-    // Stopped, and going on.
-    start(&client, 0).await;
-    server.pause().await;
-    start(&client, RECORDS).await;
-    becomes(&engine, Health::Degraded).await;
-    recorder().event("engine.wake.lost", &about, SOON).await;
-    end_right(&client, 0).await;
-    end_right(&client, RECORDS).await;
-    server.resume().await;
-    becomes(&engine, Health::Healthy).await;
+    hints_pass(&[
+        ("CACHE_DRIVER", "redis"),
+        ("COORD_REDIS_URL", &server.url()),
+    ])
+    .await;
+}
 
-    // Out of reach, in the middle of work: whatever is sent is swallowed.
-    start(&client, 2 * RECORDS).await;
-    proxy.hole();
-    start(&client, 3 * RECORDS).await;
-    becomes(&engine, Health::Degraded).await;
-    end_right(&client, 2 * RECORDS).await;
-    end_right(&client, 3 * RECORDS).await;
-    proxy.heal().await;
-    becomes(&engine, Health::Healthy).await;
+#[tokio::test]
+async fn hints_pass_through_memcached_from_node_to_node() {
+    let server = need!(MemcachedServer::start().await);
+    let port = server.addr().port().to_string();
 
-    // Dead, and back without its data.
-    start(&client, 4 * RECORDS).await;
-    server.kill().await;
-    start(&client, 5 * RECORDS).await;
-    becomes(&engine, Health::Degraded).await;
-    end_right(&client, 4 * RECORDS).await;
-    end_right(&client, 5 * RECORDS).await;
-    server.restart().await;
-    becomes(&engine, Health::Healthy).await;
+    hints_pass(&[("CACHE_DRIVER", "memcached"), ("MEMCACHED_PORT", &port)]).await;
+}
 
-    let effects = stage.effects();
-    assert_eq!(effects.len() as u64, 6 * RECORDS * 4);
-    assert!(effects.values().all(|times| *times == 1), "{effects:?}");
-    Ok(())
+#[tokio::test]
+async fn hints_pass_through_nats_from_node_to_node() {
+    let server = need!(NatsServer::start().await);
+
+    hints_pass(&[("CACHE_DRIVER", "nats"), ("NATS_URL", &server.url())]).await;
+}
+
+#[tokio::test]
+async fn a_nats_that_wants_a_login_gets_it_and_turns_others_away() {
+    let server = need!(NatsServer::start_closed().await);
+    let (stage, url) = (Stage::new(), server.url());
+    let hints = |more: &[(&'static str, &'static str)]| {
+        let known = [("CACHE_DRIVER", "nats"), ("NATS_URL", url.as_str())];
+        let hints: Vec<_> = known.iter().chain(more).copied().collect();
+        stage.environment(&hints)
+    };
+
+    let (user, password) = NATS_LOGIN;
+    let known = engine(&hints(&[("NATS_USER", user), ("NATS_PASSWORD", password)])).await;
+    let unknown = engine(&hints(&[("NATS_USER", user), ("NATS_PASSWORD", "guess")])).await;
+
+    becomes(&known, Health::Healthy).await;
+    let what = "it says that it is not let in";
+    eventually(SOON, what, || async {
+        troubles::hints(&unknown)
+            .await
+            .message
+            .contains("through nats")
+    })
+    .await;
+    assert_eq!(unknown.wake_health(), Health::Degraded);
 }

@@ -16,11 +16,14 @@ use crate::workspace::Workspace;
 
 pub(super) const VARIABLES: &[&str] = &["COORD_TEST_PG_URL", "COORD_TEST_MYSQL_URL"];
 
-/// The features with which the engine's tests know all databases.
-const FEATURES: [&str; 3] = [
+/// The features with which the tests know all databases, and all that carries hints.
+const FEATURES: [&str; 6] = [
     "coord-engine/testing",
     "coord-engine/postgres",
     "coord-engine/mysql",
+    "coord-engine/memcached",
+    "coord-engine/nats",
+    "coord-tests/postgres",
 ];
 
 /// How long a server that was named may take to accept a connection.

@@ -31,6 +31,8 @@ pub(super) enum Lie {
     Silent,
     /// It takes nothing.
     Refuses,
+    /// It never says whether it took something.
+    Hangs,
 }
 
 /// One end of it.
@@ -94,7 +96,7 @@ impl Backend for Liar {
             Lie::Delays(after) => (1, after),
             Lie::Doubles => (3, Duration::ZERO),
             Lie::Drops | Lie::TooEarly | Lie::Forgets if is_trial => (1, Duration::ZERO),
-            Lie::Drops | Lie::TooEarly | Lie::Forgets | Lie::Silent | Lie::Refuses => {
+            Lie::Drops | Lie::TooEarly | Lie::Forgets | Lie::Silent | Lie::Refuses | Lie::Hangs => {
                 (0, Duration::ZERO)
             }
         };
@@ -109,6 +111,7 @@ impl Backend for Liar {
         Box::pin(async move {
             match lie {
                 Lie::Refuses => Err(Error::unavailable("lying")),
+                Lie::Hangs => std::future::pending().await,
                 _ => Ok(()),
             }
         })
