@@ -92,6 +92,36 @@ impl Engine {
     pub(crate) async fn renew(&self, id: Id, held: &Arc<Held>) -> Result<()> {
         let sent_at = Instant::now();
         let answer = self.redis.run(&command([held])).await;
+        self.settle_one(id, held, answer, sent_at)
+    }
+
+    /// Renews one lease now and waits for replicas; gives how many have it.
+    #[cfg(feature = "replicas")]
+    pub(crate) async fn replicate(
+        &self,
+        id: Id,
+        held: &Arc<Held>,
+        replicas: u32,
+        within: Duration,
+    ) -> Result<u32> {
+        let sent_at = Instant::now();
+        let renewal = command([held]);
+        let answer = self.redis.run_replicated(&renewal, replicas, within);
+        let (answer, confirmed) = match answer.await {
+            Ok((reply, confirmed)) => (Ok(reply), confirmed),
+            Err(error) => (Err(error), 0),
+        };
+        self.settle_one(id, held, answer, sent_at)?;
+        Ok(confirmed)
+    }
+
+    fn settle_one(
+        &self,
+        id: Id,
+        held: &Held,
+        answer: Result<Reply>,
+        sent_at: Instant,
+    ) -> Result<()> {
         let reply = answer.and_then(|reply| {
             let [reply] = reply.array()?;
             reply.int()

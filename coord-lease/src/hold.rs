@@ -36,6 +36,20 @@ pub struct Grant {
     pub on_loss: fn(&Key, FencingToken, Loss),
 }
 
+/// Whether replicas have a lease.
+#[cfg(feature = "replicas")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a lease that no replica has is lost in a failover"]
+pub enum Replication {
+    /// As many as were asked for have it.
+    Confirmed,
+    /// Fewer had it when the time was up. The others may be behind, or away.
+    Short {
+        /// How many have it.
+        confirmed: u32,
+    },
+}
+
 /// A held lease that is renewed until it is stopped, dropped or lost.
 ///
 /// Dropping it ends the renewal and releases nothing: that is for the script of whoever granted.
@@ -118,6 +132,33 @@ impl Hold {
     pub async fn renew(&self) -> Result<()> {
         self.check()?;
         self.engine.renew(self.id, &self.held).await
+    }
+
+    /// Renews the lease, and waits until `replicas` of the server have it, for at most `within`.
+    ///
+    /// It narrows what a failover can cost, and does not end it: a replica that has not confirmed
+    /// may be promoted all the same. Each call needs a connection of the client's pool.
+    ///
+    /// # Errors
+    /// As [`renew`](Self::renew). Too few replicas are [`Replication::Short`], and the lease stays
+    /// held: whether to go on is the caller's to decide.
+    ///
+    /// # Cancel safety
+    /// As [`renew`](Self::renew).
+    #[cfg(feature = "replicas")]
+    pub async fn replicate(
+        &self,
+        replicas: std::num::NonZeroU32,
+        within: std::time::Duration,
+    ) -> Result<Replication> {
+        self.check()?;
+        let confirmed = self
+            .engine
+            .replicate(self.id, &self.held, replicas.get(), within);
+        Ok(match confirmed.await? {
+            confirmed if confirmed >= replicas.get() => Replication::Confirmed,
+            confirmed => Replication::Short { confirmed },
+        })
     }
 
     /// Ends the renewal, for the release of the lease.

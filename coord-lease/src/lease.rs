@@ -109,6 +109,23 @@ impl Lease {
         self.hold.renew().await
     }
 
+    /// Renews it, and waits until `replicas` of the server have it, for at most `within`; see
+    /// [`Hold::replicate`].
+    ///
+    /// # Errors
+    /// As [`renew`](Self::renew). Too few replicas are no error.
+    ///
+    /// # Cancel safety
+    /// As [`renew`](Self::renew).
+    #[cfg(feature = "replicas")]
+    pub async fn replicate(
+        &self,
+        replicas: std::num::NonZeroU32,
+        within: std::time::Duration,
+    ) -> Result<crate::Replication> {
+        self.hold.replicate(replicas, within).await
+    }
+
     /// Releases it, unless somebody else has it by now, and says what became of it.
     ///
     /// # Cancel safety

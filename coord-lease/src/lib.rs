@@ -22,6 +22,7 @@
 //!   asynchronous, and may grant it again; so may a server that lost its data. The fence still
 //!   grows, since it follows the server's clock, unless the clock of the new master is behind by
 //!   more than the last fence is old.
+//!   Feature `replicas` adds a wait until replicas have it, which makes that rare, not impossible.
 //! - A process that is **paused** between the check and the write, or a virtual machine that is
 //!   suspended, acts on a lease that has ended. A **clock jump** of the server ends leases early,
 //!   or late.
@@ -84,6 +85,8 @@ mod schedule;
 mod signals;
 
 pub use claim::{Claim, Pending};
+#[cfg(feature = "replicas")]
+pub use hold::Replication;
 pub use hold::{Grant, Hold};
 pub use holder::{Holder, Record};
 pub use lease::{Lease, RemoveResult};

@@ -20,7 +20,8 @@
 //! It does not hold:
 //! - **after a failover.** Replication is asynchronous: the new master may not know of a lock that
 //!   the old one granted, and grants it again. The same goes for a server that restarts without its
-//!   data, and for one that evicts keys.
+//!   data, and for one that evicts keys. Feature `replicas` adds a wait until replicas have the
+//!   lock (`Lock::replicate`), which makes that rare, not impossible.
 //! - **while a process is paused.** A [`check`](Lock::check) tells of this instant; the pause may
 //!   come right after it, and end after the TTL. [`Instant`](std::time::Instant) does not count
 //!   the time for which a machine was suspended.
@@ -83,6 +84,8 @@ mod signals;
 mod wait;
 
 pub use claim::Released;
+#[cfg(feature = "replicas")]
+pub use coord_lease::Replication;
 pub use coord_lease::{Holder, Owner};
 pub use lock::Lock;
 pub use locks::{Locks, TryAcquire};

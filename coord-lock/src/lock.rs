@@ -91,6 +91,23 @@ impl Lock {
         self.hold.renew().await
     }
 
+    /// Renews the lock, and waits until `replicas` of the server have it, for at most `within`; see
+    /// [`Hold::replicate`](coord_lease::Hold::replicate).
+    ///
+    /// # Errors
+    /// As [`renew`](Self::renew). Too few replicas are no error.
+    ///
+    /// # Cancel safety
+    /// As [`renew`](Self::renew).
+    #[cfg(feature = "replicas")]
+    pub async fn replicate(
+        &self,
+        replicas: std::num::NonZeroU32,
+        within: std::time::Duration,
+    ) -> Result<coord_lease::Replication> {
+        self.hold.replicate(replicas, within).await
+    }
+
     /// Releases the lock and says what was found.
     ///
     /// It compares the token, so it never frees a lock that somebody else has got meanwhile. A

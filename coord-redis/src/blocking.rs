@@ -7,7 +7,7 @@ use std::time::Duration;
 use coord_core::{Error, Result};
 use deadpool_redis::{Connection, Manager, Pool, PoolConfig, Runtime, Timeouts};
 use redis::io::tcp::TcpSettings;
-use redis::{AsyncConnectionConfig, ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo};
+use redis::{AsyncConnectionConfig, Cmd, ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo};
 
 use crate::command::{Command, Reply};
 use crate::config::{Address, Config};
@@ -39,42 +39,45 @@ impl Pools {
         block: Duration,
         wait: Duration,
     ) -> Result<Reply> {
-        let what = format!("{} at {address}", command.name);
+        let mut connection = self.take(address, command.name, wait).await?;
+        connection.ask(command, block).await
+    }
+
+    /// Runs `write`, then waits on the same connection until `replicas` of them have confirmed
+    /// it or `within` is over; gives the reply and how many have.
+    pub(crate) async fn replicate(
+        &self,
+        address: &Address,
+        write: &Command,
+        replicas: u32,
+        within: Duration,
+        wait: Duration,
+    ) -> Result<(Reply, u32)> {
+        let mut connection = self.take(address, write.name, wait).await?;
+        let reply = connection.ask(write, wait).await?;
+        // To the server 0 ms is for ever.
+        let limit = u64::try_from(within.as_millis()).unwrap_or(u64::MAX).max(1);
+        let confirmed = Command::new("WAIT").arg(replicas).arg(limit);
+        let confirmed = connection.ask(&confirmed, within).await?.int()?;
+        Ok((reply, u32::try_from(confirmed).unwrap_or(0)))
+    }
+
+    async fn take(&self, address: &Address, name: &str, wait: Duration) -> Result<Occupied> {
         let timeouts = Timeouts {
             wait: Some(wait),
             create: Some(wait),
             recycle: Some(wait),
         };
-        let pooled = self
-            .pool(address)?
-            .timeout_get(&timeouts)
-            .await
-            .map_err(|error| {
-                Error::unavailable(format!("{what}: no pooled connection")).with_source(error)
-            })?;
-        // Taken out of the pool until it has answered: dropped on the way, it closes.
-        let mut occupied = Occupied(Some(pooled));
-        let connection = occupied.connection();
-        connection.set_response_timeout(block + MARGIN);
-        let answer = connection.send_packed_command(&command.cmd).await;
-        match answer.and_then(Reply::from_value) {
-            Ok(reply) => {
-                occupied.answered();
-                Ok(reply)
-            }
-            Err(error) => Err(match failure(&error, command.script.is_some()) {
-                Failure::Unanswered | Failure::Dropped => Error::timeout(what).with_source(error),
-                Failure::Refused(refusal) => refused(refusal, command.name, address, error),
-                Failure::Elsewhere { .. } => {
-                    Error::unavailable(format!("{what}: the slot has moved")).with_source(error)
-                }
-                Failure::UnknownScript => Error::unavailable(what).with_source(error),
-                Failure::Final(kind) => {
-                    occupied.answered();
-                    final_error(kind, what, error)
-                }
-            }),
-        }
+        let pooled = self.pool(address)?.timeout_get(&timeouts).await;
+        let connection = pooled.map_err(|error| {
+            Error::unavailable(format!("{name} at {address}: no pooled connection"))
+                .with_source(error)
+        })?;
+        Ok(Occupied {
+            address: address.clone(),
+            connection: Some(connection),
+            outstanding: false,
+        })
     }
 
     pub(crate) fn close(&self) {
@@ -98,23 +101,57 @@ impl Pools {
     }
 }
 
-/// A connection that goes back to its pool only once it has answered. One that is given up with
+/// A connection that goes back to its pool only if it has answered. One that is given up with
 /// a call outstanding is closed, so that what the call would pop is not lost in it.
-struct Occupied(Option<Connection>);
+struct Occupied {
+    address: Address,
+    /// Nothing only while it is dropped.
+    connection: Option<Connection>,
+    outstanding: bool,
+}
 
 impl Occupied {
-    fn connection(&mut self) -> &mut Connection {
-        self.0.as_mut().expect("taken only by drop and answered")
+    /// Asks one thing, whose answer may take `block` and a little more.
+    async fn ask(&mut self, command: &Command, block: Duration) -> Result<Reply> {
+        let answer = self.send(&command.cmd, block).await;
+        let answer = match (answer, command.script) {
+            (Err(error), Some(script))
+                if matches!(failure(&error, true), Failure::UnknownScript) =>
+            {
+                self.send(&command.with_source(script), block).await
+            }
+            (answer, _) => answer,
+        };
+        let (name, address) = (command.name, &self.address);
+        let what = format!("{name} at {address}");
+        answer.map_err(|error| match failure(&error, command.script.is_some()) {
+            Failure::Unanswered | Failure::Dropped => Error::timeout(what).with_source(error),
+            Failure::Refused(refusal) => refused(refusal, name, address, error),
+            Failure::Elsewhere { .. } => {
+                Error::unavailable(format!("{what}: the slot has moved")).with_source(error)
+            }
+            Failure::UnknownScript => Error::unavailable(what).with_source(error),
+            Failure::Final(kind) => {
+                self.outstanding = false;
+                final_error(kind, what, error)
+            }
+        })
     }
 
-    fn answered(mut self) {
-        drop(self.0.take());
+    async fn send(&mut self, cmd: &Cmd, block: Duration) -> redis::RedisResult<Reply> {
+        self.outstanding = true;
+        let connection = self.connection.as_mut().expect("taken only by drop");
+        connection.set_response_timeout(block + MARGIN);
+        let answer = connection.send_packed_command(cmd).await;
+        let reply = answer.and_then(Reply::from_value)?;
+        self.outstanding = false;
+        Ok(reply)
     }
 }
 
 impl Drop for Occupied {
     fn drop(&mut self) {
-        if let Some(connection) = self.0.take() {
+        if let Some(connection) = self.connection.take_if(|_| self.outstanding) {
             drop(Connection::take(connection));
         }
     }

@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::command::{Command, Reply, slot_of};
-use crate::config::Config;
+use crate::config::{Config, Topology};
 use crate::lane::Lane;
 use crate::server::Server;
 use crate::signals::{Kept, Purpose, SIGNALS, Signal};
@@ -71,7 +71,7 @@ impl Redis {
         let deadline = Instant::now() + config.deadline;
         let upkeep = Upkeep::start()?;
         let command = Lane::start(&config, Purpose::Command, &Handle::current());
-        let server = probe(&command, deadline).await?;
+        let server = probe(&command, &config.topology, deadline).await?;
         let apart = Lane::start(&config, Purpose::Upkeep, upkeep.runtime());
         Ok(Self(Arc::new(Inner {
             #[cfg(feature = "blocking")]
@@ -242,6 +242,32 @@ impl Redis {
             .await
     }
 
+    /// Runs `write`, then waits until as many `replicas` have confirmed what its connection wrote,
+    /// or `within` is over (in whole ms, at least one). Gives the reply, and how many have.
+    ///
+    /// It takes a connection of the pool, so that no other call waits for a replica.
+    ///
+    /// # Errors
+    /// As [`run_blocking`](Self::run_blocking). Too few replicas are no error.
+    ///
+    /// # Cancel safety
+    /// As [`run_blocking`](Self::run_blocking).
+    #[cfg(feature = "blocking")]
+    pub async fn run_replicated(
+        &self,
+        write: &Command,
+        replicas: u32,
+        within: Duration,
+    ) -> Result<(Reply, u32)> {
+        let limit = self.0.config.deadline;
+        let address = self.0.command.address(write.slot, Instant::now() + limit);
+        let address = address.await?;
+        self.0
+            .pools
+            .replicate(&address, write, replicas, within, limit)
+            .await
+    }
+
     /// Ends in order: waits up to `grace` for what runs on the upkeep thread (releases), then
     /// closes the subscriptions, then the connections. Later calls fail with `Unavailable`.
     ///
@@ -276,9 +302,9 @@ impl Redis {
 }
 
 /// Asks the server what it is: by `INFO`, or by `HELLO` where the ACL user may not.
-async fn probe(lane: &Lane, deadline: Instant) -> Result<Server> {
+async fn probe(lane: &Lane, place: &Topology, deadline: Instant) -> Result<Server> {
     let info = Command::new("INFO").idempotent();
-    match lane.run(&info, deadline).await {
+    let server = match lane.run(&info, deadline).await {
         Ok(info) => Server::from_info(&info.text()?),
         Err(error) if error.kind() == ErrorKind::Invalid => {
             let hello = lane
@@ -287,8 +313,14 @@ async fn probe(lane: &Lane, deadline: Instant) -> Result<Server> {
             // The first error says which right is missing.
             Server::from_hello(hello.map_err(|_| error)?)
         }
-        Err(error) => Err(error),
-    }
+        Err(error) => return Err(error),
+    };
+    server.map_err(|error| {
+        Error::new(
+            error.kind(),
+            format!("redis at {place}: {}", error.message()),
+        )
+    })
 }
 
 impl fmt::Debug for Redis {

@@ -253,9 +253,12 @@ pub(crate) async fn silence(
     answered: impl Fn(),
 ) {
     let ping = redis::cmd("PING");
+    // A tenth less than an interval, so that within two of them the peer is found silent and another
+    // connection is there.
+    let patience = interval.mul_f64(0.9);
     loop {
         tokio::time::sleep(interval).await;
-        match tokio::time::timeout(interval, connection.send_packed_command(&ping)).await {
+        match tokio::time::timeout(patience, connection.send_packed_command(&ping)).await {
             Ok(Err(error)) if error.code().is_none() => return,
             Ok(_) => answered(),
             Err(_) => return,

@@ -43,19 +43,21 @@ pub(super) async fn reason<D: Database>(pool: &Pool<D>, error: sqlx::Error) -> s
     let connected = D::Connection::connect_with(&options);
     match tokio::time::timeout(ANSWER, connected).await {
         Ok(Err(sqlx::Error::Io(cause))) => {
-            let url = options.to_url_lossy();
-            let host = url.host_str().unwrap_or("its socket");
-            let port = url
-                .port()
-                .map(|port| format!(":{port}"))
-                .unwrap_or_default();
-            sqlx::Error::Io(io::Error::new(
-                cause.kind(),
-                format!("{host}{port}: {cause}"),
-            ))
+            let said = format!("{}: {cause}", place(&*options));
+            sqlx::Error::Io(io::Error::new(cause.kind(), said))
         }
         Ok(Err(cause)) => cause,
         // It connects by now, or does not answer at all.
         _ => error,
+    }
+}
+
+/// Where a server is, for whoever has to go there.
+pub(super) fn place(options: &impl ConnectOptions) -> String {
+    let url = options.to_url_lossy();
+    let host = url.host_str().unwrap_or("its socket");
+    match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
     }
 }

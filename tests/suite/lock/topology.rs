@@ -1,9 +1,10 @@
 //! Locks behind sentinels and on a cluster.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use coord_core::{ErrorKind, KeySpace, Name};
-use coord_lock::{LockOptions, Locks, Released};
+use coord_lock::{LockOptions, Locks, Released, Replication, TryAcquire};
 use coord_tests::need;
 use coord_tests::need::unique;
 use coord_tests::recorder::recorder;
@@ -70,6 +71,55 @@ async fn a_grant_that_a_failover_lost_is_given_again_and_only_the_new_owner_keep
     second.check().unwrap();
     second.renew().await.unwrap();
     assert_eq!(second.release().await.unwrap(), Released::Freed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_that_are_behind_are_told_and_refuse_no_lock() {
+    recorder();
+    let group = need!(Sentinel::start().await);
+    let locks = Locks::new(&connect(&group.url(), &unique("lock")).await);
+    let others = u32::try_from(group.servers().len() - 1).unwrap();
+    let all = NonZeroU32::new(others).expect("it has replicas");
+    let one = NonZeroU32::MIN;
+    let lock = take(&locks, &ttl_ms(15_000)).await;
+
+    let confirmed = lock.replicate(all, SOON).await.unwrap();
+    assert_eq!(confirmed, Replication::Confirmed);
+
+    group.detach_replicas().await;
+    let short = lock.replicate(one, Duration::from_millis(50)).await;
+    assert_eq!(short.unwrap(), Replication::Short { confirmed: 0 });
+    lock.check().expect("it is held, and the caller decides");
+    let other = Name::new("other").unwrap();
+    let other = locks.acquire(&other, SOON, &ttl_ms(15_000)).await;
+    let other = other.expect("nobody who did not ask for replicas waits for them");
+    assert_eq!(other.release().await.unwrap(), Released::Freed);
+    assert_eq!(lock.release().await.unwrap(), Released::Freed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_a_replica_has_confirmed_survives_the_failover_to_it() {
+    recorder();
+    let group = need!(Sentinel::start().await);
+    let prefix = unique("lock");
+    let mine = Locks::new(&connect(&group.url(), &prefix).await);
+    let theirs = Locks::new(&connect(&group.url(), &prefix).await);
+    let replicas = u32::try_from(group.servers().len() - 1).unwrap();
+    let all = NonZeroU32::new(replicas).expect("it has replicas");
+    let lock = take(&mine, &ttl_ms(60_000)).await;
+    let confirmed = lock.replicate(all, SOON).await.unwrap();
+    assert_eq!(confirmed, Replication::Confirmed);
+
+    group.kill_master().await;
+    group.wait_for_failover().await;
+
+    eventually(SOON * 2, "the new master renews it", || async {
+        lock.renew().await.is_ok()
+    })
+    .await;
+    let theirs = theirs.try_acquire(&job(), &ttl_ms(60_000)).await.unwrap();
+    assert!(matches!(theirs, TryAcquire::Held(_)), "{theirs:?}");
+    assert_eq!(lock.release().await.unwrap(), Released::Freed);
 }
 
 #[tokio::test(flavor = "multi_thread")]

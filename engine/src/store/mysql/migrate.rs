@@ -6,6 +6,7 @@ use sqlx::mysql::MySqlPool;
 use super::error::{at, at_schema};
 use super::server;
 use super::sql::clock;
+use crate::store::begin::place;
 
 /// Every step of the schema, from the first on. A step that was released is never changed; each
 /// leaves a schema on which the version before still works, and can be repeated after half of it.
@@ -41,7 +42,7 @@ pub(super) async fn migrate(pool: &MySqlPool) -> Result<()> {
     let mut connection = pool.acquire().await.map_err(at(WHAT))?.detach();
     let said = sqlx::query_scalar(SERVER).fetch_one(&mut connection).await;
     let said: String = said.map_err(at(WHAT))?;
-    server::check(&said)?;
+    server::check(&said, || place(&*pool.connect_options()))?;
     let got = sqlx::query_scalar(LOCK).fetch_one(&mut connection).await;
     let got: Option<i64> = got.map_err(at(WHAT))?;
     if got != Some(1) {

@@ -10,11 +10,11 @@ const OLDEST_MARIADB: Version = (10, 6, 0);
 /// The first whose `JSON_TABLE` may stand in every join that the statements have.
 const OLDEST_MYSQL: Version = (8, 0, 19);
 
-/// Checks what a server says of itself. What cannot be read is left to the statements.
+/// Checks what the server at `place` says of itself. What cannot be read is left to the statements.
 ///
 /// # Errors
 /// `Invalid` when it is too old.
-pub(super) fn check(said: &str) -> Result<()> {
+pub(super) fn check(said: &str, place: impl FnOnce() -> String) -> Result<()> {
     let is_mariadb = said.contains("MariaDB");
     let (product, oldest) = if is_mariadb {
         ("MariaDB", OLDEST_MARIADB)
@@ -28,7 +28,8 @@ pub(super) fn check(said: &str) -> Result<()> {
             let text = |(major, minor, patch)| format!("{product} {major}.{minor}.{patch}");
             let (version, oldest) = (text(version), text(oldest));
             Err(Error::invalid(format!(
-                "{version} is too old, the engine needs {oldest} or newer"
+                "{version} at {} is too old, the engine needs {oldest} or newer",
+                place()
             )))
         }
         _ => Ok(()),
@@ -65,17 +66,18 @@ mod tests {
             ("8.0.18", "8.0.19-log", "MySQL 8.0.18"),
             ("5.7.44-log", "9.7.4", "MySQL 5.7.44"),
         ] {
-            let refused = check(before).expect_err(before);
+            let refused = check(before, || "db:3306".to_owned()).expect_err(before);
             assert_eq!(refused.kind(), ErrorKind::Invalid);
-            assert!(refused.message().starts_with(name), "{refused}");
-            check(oldest).expect(oldest);
+            let named = format!("{name} at db:3306 ");
+            assert!(refused.message().starts_with(&named), "{refused}");
+            check(oldest, String::new).expect(oldest);
         }
     }
 
     #[test]
     fn what_cannot_be_read_is_left_to_the_statements() {
         for unreadable in ["", "edge", "8", "8.0"] {
-            check(unreadable).expect("not refused");
+            check(unreadable, String::new).expect("not refused");
         }
     }
 }

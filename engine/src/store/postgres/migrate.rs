@@ -5,6 +5,7 @@ use coord_core::{Error, Result};
 use super::error::{at, at_commit, at_migration};
 use super::sql::clock;
 use super::{Postgres, WRITE};
+use crate::store::begin::place;
 
 /// Every step of the schema, from the first on. A step that was released is never changed; each
 /// leaves a schema on which the version before still works.
@@ -44,7 +45,8 @@ pub(super) async fn migrate(store: &Postgres) -> Result<()> {
     let (major,): (i32,) = major.map_err(at(WHAT))?;
     if major < OLDEST {
         return Err(Error::invalid(format!(
-            "PostgreSQL {major} is too old, the engine needs PostgreSQL {OLDEST} or newer"
+            "PostgreSQL {major} at {} is too old, the engine needs PostgreSQL {OLDEST} or newer",
+            place(&store.sessions.options())
         )));
     }
     for statement in [LOCK, TABLE] {
