@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::clock::Clock;
+use crate::meter::Meter;
 use crate::signals::Signal;
 use crate::store::{Applied, Outcome, Store, Write};
 use crate::wake::Wake;
@@ -51,6 +52,7 @@ struct Database {
     store: Arc<dyn Store>,
     clock: Arc<Clock>,
     wake: Arc<Wake>,
+    meter: Arc<Meter>,
 }
 
 struct Job {
@@ -70,8 +72,16 @@ pub(crate) enum Patience {
 }
 
 impl Committer {
-    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<Clock>, wake: Arc<Wake>) -> Self {
-        let database = Database { store, clock, wake };
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        (clock, wake, meter): (Arc<Clock>, Arc<Wake>, Arc<Meter>),
+    ) -> Self {
+        let database = Database {
+            store,
+            clock,
+            wake,
+            meter,
+        };
         let (jobs, waiting) = mpsc::channel(QUEUE);
         let under_way = Arc::new(AtomicUsize::new(0));
         let mut gathering = JoinSet::new();
@@ -269,10 +279,8 @@ impl Database {
                 Ok(applied) => {
                     self.clock.observe(applied.now, sent);
                     self.wake.tasks(&applied.ready, applied.now);
-                    Signal::Commit {
-                        elapsed_ms: sent.elapsed(),
-                    }
-                    .emit();
+                    self.meter
+                        .committed(sent.elapsed(), writes, &applied.outcomes);
                     return Ok(applied);
                 }
                 Err(error) => error,

@@ -27,6 +27,14 @@ impl Supported {
             (Self::Only(builds), Some(build)) => builds.contains(build),
         }
     }
+
+    /// As shown: the builds, or `*` for all.
+    pub(crate) fn words(&self) -> Vec<String> {
+        match self {
+            Self::All => vec!["*".to_owned()],
+            Self::Only(builds) => builds.iter().map(ToString::to_string).collect(),
+        }
+    }
 }
 
 /// What happens to a start that no worker could go on with.

@@ -8,11 +8,13 @@ mod report;
 mod tests;
 mod variables;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use coord_core::{Effective, Env, Result};
 
+use crate::archive::Folder;
 use crate::compatibility::Compatibility;
 use crate::engine::{Engine, EngineBuilder};
 use crate::limits::Limits;
@@ -72,6 +74,8 @@ pub struct EngineConfig {
     pub recovers: bool,
     /// For how long closed runs are kept where their namespace does not say.
     pub retention: Duration,
+    /// Into which folder histories of closed runs go, and after how long; `None` when they stay.
+    pub archive: Option<(PathBuf, Duration)>,
     /// How long a worker leases a task.
     pub lease: Duration,
     /// How long the lease of a local step is at most; `None` for that of every task.
@@ -114,6 +118,7 @@ impl EngineConfig {
             recovery,
             recovers: read::recovers(env)?,
             retention: read::retention(env)?,
+            archive: read::archive(env)?,
             lease: read::lease(env)?,
             local_lease: read::local_lease(env)?,
             cached_runs: read::cached_runs(env)?,
@@ -169,6 +174,10 @@ impl EngineConfig {
             builder
         } else {
             builder.without_recovery()
+        };
+        let builder = match &self.archive {
+            Some((folder, after)) => builder.archive(Folder::new(folder), *after),
+            None => builder,
         };
         let builder = match self.local_lease {
             Some(bound) => builder.local_lease(bound),

@@ -8,8 +8,9 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::archive::{Archive, Handed};
 use crate::aside::Aside;
-use crate::builds::Promoted;
+use crate::builds::{Blocked, Promoted};
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::committer::{Committer, Patience, locked, unanswered};
@@ -17,6 +18,7 @@ use crate::compatibility::Compatibility;
 use crate::fleet::Fleet;
 use crate::health::{self, Alone, Report};
 use crate::limits::Limits;
+use crate::meter::Meter;
 use crate::model::{Ids, Namespace, NodeName, OwnerId, Queue, Record, RunId, Timestamp};
 use crate::node::Node;
 use crate::quotas::Quotas;
@@ -27,7 +29,10 @@ use crate::roster;
 use crate::schedule;
 use crate::signals::SIGNALS;
 use crate::stall::StallWatch;
-use crate::store::{CallerTransaction, Census, Outcome, Ready, Role, Start, Store, Term, Write};
+use crate::store::{
+    CallerTransaction, Census, Measured, Outcome, Ready, Role, Start, Store, Target, Term,
+    WorkerFilter, Write,
+};
 use crate::upkeep;
 use crate::values::{Codec, Values};
 use crate::wake::{self, Backend, Channel, Health, Wake};
@@ -56,6 +61,7 @@ pub(crate) struct Core {
     /// What was named to carry hints, and reaches no other node.
     alone: Option<Alone>,
     pub(crate) values: Arc<Values>,
+    pub(crate) meter: Arc<Meter>,
     /// What this process does beside its calls.
     watching: Mutex<JoinSet<()>>,
     committer: Committer,
@@ -67,9 +73,11 @@ pub(crate) struct Core {
     /// What workers begin with.
     pub(crate) workers_begin_with: Defaults,
     pub(crate) retention: Duration,
+    /// Where histories of closed runs go, and after how long.
+    pub(crate) archive: Option<(Arc<dyn Archive>, Duration)>,
     stall: StallWatch,
     /// The last look at what stands where, and when that was.
-    last_census: tokio::sync::Mutex<Option<(Instant, Result<Census>)>>,
+    last_look: tokio::sync::Mutex<Option<(Instant, Result<health::Seen>)>>,
     pub(crate) compatibility: Compatibility,
     pub(crate) quotas: Quotas,
     pub(crate) promoted: Promoted,
@@ -128,6 +136,8 @@ impl Engine {
             Some(namespace) => builder.store.within(namespace),
             None => builder.store,
         };
+        let meter = Arc::new(Meter::default());
+        let store: Arc<dyn Store> = Arc::new(Measured::new(store, Arc::clone(&meter)));
         match part {
             Part::Member => store.migrate().await?,
             Part::Visitor => look(&*store).await?,
@@ -137,11 +147,16 @@ impl Engine {
         let (ids, clock) = (Arc::new(Ids::random()), Arc::new(Clock::default()));
         let aside = Aside::start(&store)?;
         let (fleet, has_succeeded) = match part {
-            Part::Member => Fleet::join(&store, &aside, &ids, (recovery, &builder.node)).await?,
+            Part::Member => {
+                let node = (recovery, &builder.node);
+                let what = (builder.compatibility.current(), &meter);
+                Fleet::join(&store, &aside, &ids, node, what).await?
+            }
             Part::Visitor => (Fleet::visit(&store, &ids, recovery), false),
         };
         let wake = Arc::new(Wake::new(builder.wake));
-        let committer = Committer::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&wake));
+        let means = (Arc::clone(&clock), Arc::clone(&wake), Arc::clone(&meter));
+        let committer = Committer::new(Arc::clone(&store), means);
         let mut watching = JoinSet::new();
         watching.spawn(wake::watch_ends(Arc::clone(&store), Arc::clone(&wake)));
         let core = Arc::new(Core {
@@ -151,6 +166,7 @@ impl Engine {
             wake,
             alone: builder.alone,
             values,
+            meter,
             watching: Mutex::new(watching),
             committer,
             fleet,
@@ -160,7 +176,8 @@ impl Engine {
             aside,
             workers_begin_with: builder.workers,
             retention: builder.retention,
-            last_census: tokio::sync::Mutex::default(),
+            archive: builder.archive,
+            last_look: tokio::sync::Mutex::default(),
             compatibility: builder.compatibility,
             quotas: builder.quotas,
             promoted: Promoted::default(),
@@ -206,6 +223,28 @@ impl Engine {
         self.core.retention
     }
 
+    /// Hands over to `archive` now the histories of all runs that closed at least `closed_for` ago,
+    /// in every namespace, and removes them here; with [`EngineBuilder::archive`] one process of all
+    /// does so by itself. The runs with their results stay until their retention ends.
+    ///
+    /// # Errors
+    /// Those of the archive, but for histories that it never takes, which are counted;
+    /// `Unavailable` or `Timeout` when the database does not answer. What was handed over until then
+    /// is.
+    ///
+    /// # Cancel safety
+    /// Safe: runs are handed over one by one. One that was taken and not yet removed here is handed
+    /// over once more by the next pass.
+    pub async fn archive_closed_runs(
+        &self,
+        archive: &dyn Archive,
+        closed_for: Duration,
+    ) -> Result<Handed> {
+        let mut places = retention::Places::new();
+        let span = (closed_for, &mut places);
+        retention::hand_over(&self.core, archive, span, Right::Hand).await
+    }
+
     /// What stands where, with the age of the oldest of each: one look at the database, of at most
     /// [`MOST_COUNTED`](crate::store::MOST_COUNTED) open tasks.
     ///
@@ -238,17 +277,21 @@ impl Engine {
     /// # Cancel safety
     /// Safe.
     pub async fn health(&self) -> Report {
-        let mut last = self.core.last_census.lock().await;
-        let is_fresh = |(at, _): &(Instant, Result<Census>)| at.elapsed() < FRESH;
+        let mut last = self.core.last_look.lock().await;
+        let is_fresh = |(at, _): &(Instant, Result<health::Seen>)| at.elapsed() < FRESH;
         if !last.as_ref().is_some_and(is_fresh) {
             *last = None;
         }
-        let (_, census) = match &mut *last {
+        let (_, seen) = match &mut *last {
             Some(last) => last,
-            none => none.insert((Instant::now(), self.core.store.census().await)),
+            none => none.insert((Instant::now(), self.core.look().await)),
+        };
+        let kept = health::Kept {
+            compatibility: self.core.compatibility(),
+            retention: self.core.retention,
         };
         let passing = self.core.wake.passing();
-        health::report(census.as_ref(), &passing, self.core.alone.as_ref())
+        health::report(seen.as_ref(), &kept, &passing, self.core.alone.as_ref())
     }
 
     /// Says that this process has ended, and gives its roles up, so that nobody waits to find out.
@@ -287,6 +330,7 @@ pub struct EngineBuilder {
     recovery: Recovery,
     namespace: Option<Namespace>,
     retention: Duration,
+    archive: Option<(Arc<dyn Archive>, Duration)>,
     workers: Defaults,
     node: Node,
     compatibility: Compatibility,
@@ -304,6 +348,7 @@ impl EngineBuilder {
             recovery: Recovery::default(),
             namespace: None,
             retention: RETENTION,
+            archive: None,
             workers: Defaults::default(),
             node: Node::default(),
             compatibility: Compatibility::default(),
@@ -361,6 +406,15 @@ impl EngineBuilder {
     /// For how long closed runs are kept where their namespace does not say. Default: 30 days.
     pub const fn retention(mut self, retention: Duration) -> Self {
         self.retention = retention;
+        self
+    }
+
+    /// Hands the history of each run over to `archive` once it has been closed for `after`, a minute
+    /// at least, and removes it here; the run with its result stays until its retention ends. A run
+    /// whose history is still here is then not removed, however old it is. The same in every process
+    /// on one database: one of them does it for all. Default: histories stay as long as their runs.
+    pub fn archive(mut self, archive: impl Archive, after: Duration) -> Self {
+        self.archive = Some((Arc::new(archive), after));
         self
     }
 
@@ -548,6 +602,26 @@ impl Core {
         self.wake.tasks(&told.0, self.clock.now());
     }
 
+    /// One look at what health goes by.
+    async fn look(&self) -> Result<health::Seen> {
+        let census = self.store.census().await?;
+        // Only who has to do with marks counts what waits for them: that costs more.
+        let blocked = if self.compatibility.is_marked() {
+            self.blocked().await?
+        } else {
+            Blocked {
+                now: census.now,
+                backlogs: Vec::new(),
+            }
+        };
+        Ok(health::Seen {
+            tenants: self.store.tenants().await?,
+            workers: self.store.workers(&WorkerFilter::default()).await?,
+            blocked,
+            census,
+        })
+    }
+
     /// The incarnation of this process.
     pub(crate) fn owner(&self) -> OwnerId {
         self.fleet.owner().borrow().clone()
@@ -632,6 +706,22 @@ impl Core {
     pub(crate) fn lease_start(&self, start: &mut Start) -> Option<Eager> {
         let workers = self.workers();
         workers.iter().find_map(|worker| worker.lease_start(start))
+    }
+
+    /// Whether the history of `run` may be looked for here.
+    ///
+    /// # Errors
+    /// `Invalid` when it is in an archive.
+    pub(crate) async fn expect_history(&self, run: &RunId) -> Result<()> {
+        let target = Target::Run(run.clone());
+        let described = self.store.describe(&target).await?;
+        match described.and_then(|it| it.archived) {
+            Some(archived) => Err(Error::invalid(format!(
+                "reading the history of {run}: it is not here any more, but at {}",
+                archived.place
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// What the database's clock shows. Asks it only when it has not answered anything yet.

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use crate::aside::Aside;
 use crate::committer::locked;
-use crate::model::{Ids, NodeName, OwnerId};
+use crate::meter::Meter;
+use crate::model::{BuildId, Ids, NodeName, OwnerId};
 use crate::node::Node;
 use crate::recovery::Recovery;
 use crate::signals::Signal;
@@ -54,6 +55,7 @@ impl Fleet {
         aside: &Aside,
         ids: &Arc<Ids>,
         (recovery, node): (Recovery, &Node),
+        (build, meter): (Option<&BuildId>, &Arc<Meter>),
     ) -> Result<(Self, bool)> {
         let id = ids.owner();
         let is_draining = Arc::new(AtomicBool::new(false));
@@ -67,6 +69,9 @@ impl Fleet {
                 .to_owned(),
             recovery,
             is_draining: Arc::clone(&is_draining),
+            build: build.cloned(),
+            meter: Arc::clone(meter),
+            work: Arc::clone(store),
         };
         let registered = member(store).register(&id, node.exclusive).await?;
         let owner = Arc::new(watch::Sender::new(id));
@@ -150,6 +155,7 @@ impl Fleet {
             ttl: self.recovery.ttl,
             draining: false,
             stopped: true,
+            figures: None,
         };
         self.store.heartbeat(&heartbeat).await.map(drop)
     }
@@ -162,6 +168,11 @@ struct Member {
     name: String,
     recovery: Recovery,
     is_draining: Arc<AtomicBool>,
+    /// What it runs, where it says.
+    build: Option<BuildId>,
+    meter: Arc<Meter>,
+    /// The store with which it works, as far as its connections are concerned.
+    work: Arc<dyn Store>,
 }
 
 impl Member {
@@ -170,7 +181,7 @@ impl Member {
             incarnation: Incarnation {
                 id: id.clone(),
                 node: self.name.clone(),
-                build: None,
+                build: self.build.clone(),
                 pid: std::process::id(),
             },
             ttl: self.recovery.ttl,
@@ -198,6 +209,8 @@ impl Member {
             match beat {
                 Ok(Ok(true)) => (last, failures) = (sent, 0),
                 Ok(Ok(false)) => {
+                    let process = Detail::new(&id);
+                    Signal::DeclaredDead { process }.emit();
                     (last, failures) = (self.begin_again(&id, &owner).await, 0);
                 }
                 Ok(Err(error)) => {
@@ -225,6 +238,7 @@ impl Member {
             ttl: self.recovery.ttl,
             draining: self.is_draining.load(Ordering::Relaxed),
             stopped,
+            figures: serde_json::to_string(&self.meter.beat(self.work.connections())).ok(),
         };
         Ok(self.store.heartbeat(&heartbeat).await?.is_some())
     }

@@ -20,10 +20,11 @@ use crate::model::Timestamp;
 
 pub(crate) use explain::of;
 pub use explain::{Explanation, Liveness, Row};
-pub(crate) use report::{Alone, report};
+pub(crate) use report::{Alone, Kept, Seen, report};
 
 /// What a check is about.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Category {
     /// Whether work is done, and done right.
     Correctness,
@@ -32,7 +33,8 @@ pub enum Category {
 }
 
 /// What a check found.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Nothing.
     Ok,

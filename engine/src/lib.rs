@@ -83,6 +83,9 @@
 //! | [`Compatibility`] | which builds of a service go on with which runs |
 //! | [`Recovery`] | how soon it is noticed that one of them is gone |
 //! | [`health`]: [`Report`](health::Report), [`Explanation`](health::Explanation) | what is wrong, and why a run does not move |
+//! | [`doctor`] | what is wrong with what an engine stands on |
+//! | [`operator`] | what operators read: counts, ages, rates, and who works |
+//! | [`archive`] | histories of closed runs, kept elsewhere |
 //! | [`model`], [`transition`] | the data, and its rules: pure |
 //! | `testing` | tests of workflows in virtual time, with the feature of that name |
 //! | [`store`] | the port to a database, and what it promises |
@@ -100,6 +103,7 @@
 //!
 //! Those of different runs share commits: see the committer's measurements in its source.
 
+pub mod archive;
 mod aside;
 mod builds;
 pub mod client;
@@ -107,6 +111,7 @@ mod clock;
 mod committer;
 pub mod compatibility;
 mod config;
+pub mod doctor;
 mod engine;
 mod fleet;
 pub mod flow;
@@ -114,9 +119,11 @@ pub mod health;
 pub mod limits;
 #[cfg(any(test, feature = "testing"))]
 pub mod memory;
+mod meter;
 pub mod model;
 mod namespaces;
 mod node;
+pub mod operator;
 pub mod quotas;
 mod recovery;
 mod retention;

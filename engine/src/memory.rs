@@ -10,6 +10,7 @@ mod look;
 mod read;
 mod retention;
 mod schedule;
+mod survey;
 mod tables;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,12 +21,13 @@ use tokio::time::Instant;
 
 use crate::model::{BuildId, Namespace, OwnerId, Run, Timestamp};
 use crate::store::{
-    Applied, Backlogs, BuildChange, Builds, Census, Claim, Claimed, Description, DuePage,
-    DueSchedules, Enlistment, Filter, Heartbeat, Hints, Lacking, Listing, Load, Loaded,
-    NamespaceChange, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page,
-    Registered, Registration, Renewal, Renewed, Reply, Retire, Role, Roles, ScheduleDescription,
-    ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep, Swept, Target, Tenant, Term,
-    Unattended, WorkerFilter, WorkerRecord, Write,
+    Applied, Archival, Backlogs, BuildChange, Builds, Buried, Census, Claim, Claimed, ClosedRuns,
+    Description, DuePage, DueSchedules, Enlistment, Examination, Filter, Heartbeat, Hints, Lacking,
+    Listing, Load, Loaded, Long, NamespaceChange, NamespaceListing, NamespacePage, NamespaceRecord,
+    NewNamespace, Overdue, Page, Plan, Pooler, Registered, Registration, Renewal, Renewed, Reply,
+    Retire, Role, Roles, ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store,
+    Survey, Sweep, Swept, Target, Tenant, Term, Unarchived, Unattended, WorkerFilter, WorkerRecord,
+    Write,
 };
 use tables::Tables;
 
@@ -191,6 +193,38 @@ impl Store for Memory {
         self.reply(|tables| Ok(tables.census(self.scope.as_ref())))
     }
 
+    fn survey(&self) -> Reply<'_, Survey> {
+        self.reply(|tables| Ok(tables.survey(self.scope.as_ref())))
+    }
+
+    fn unarchived<'a>(&'a self, page: &'a ClosedRuns) -> Reply<'a, Unarchived> {
+        self.reply(|tables| Ok(tables.unarchived(page)))
+    }
+
+    fn archive<'a>(&'a self, archival: &'a Archival) -> Reply<'a, bool> {
+        self.reply(|tables| Ok(tables.archive(archival)))
+    }
+
+    fn examine(&self, _: Duration) -> Reply<'_, Examination> {
+        self.reply(|tables| {
+            Ok(Examination {
+                now: tables.now,
+                server: "the memory of this process".to_owned(),
+                too_old: None,
+                schema: (0, 0),
+                isolation: None,
+                risks: Vec::new(),
+                missing_indexes: Vec::new(),
+                claim: Plan {
+                    is_indexed: true,
+                    told: String::new(),
+                },
+                pooler: Pooler::None,
+                long: Long::Seen(0, Duration::ZERO),
+            })
+        })
+    }
+
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Registered> {
         self.reply(|tables| Ok(tables.register(registration, self.scope.as_ref())))
     }
@@ -199,7 +233,7 @@ impl Store for Memory {
         self.reply(|tables| Ok(tables.heartbeat(heartbeat)))
     }
 
-    fn bury<'a>(&'a self, term: &'a Term) -> Reply<'a, Vec<OwnerId>> {
+    fn bury<'a>(&'a self, term: &'a Term) -> Reply<'a, Vec<Buried>> {
         self.reply(|tables| Ok(tables.bury(term, self.scope.as_ref())))
     }
 

@@ -1,12 +1,16 @@
-//! What is past its retention goes, by the hand of one process for all.
+//! What is past its retention goes, by the hand of one process for all; before that its history is
+//! handed over, where there is an archive for it.
 
+use std::collections::BTreeMap;
 use std::sync::Weak;
 use std::time::Duration;
 
 use coord_core::Result;
 use coord_core::signals::Detail;
 
+use crate::archive::{self, Archive, Handed};
 use crate::engine::Core;
+use crate::model::{Namespace, RunId, Timestamp};
 use crate::signals::Signal;
 use crate::store::{Retire, Role};
 
@@ -24,6 +28,9 @@ const ENDED: Duration = Duration::from_hours(24);
 const INSTANCES: u32 = 1000;
 /// Between portions, so that the work of the service comes first.
 const PAUSE: Duration = Duration::from_millis(50);
+/// How long a run was closed at least before its history is handed over: longer than any
+/// transaction lasts, so that none is committed behind the place to which a pass has come.
+pub(crate) const SETTLED: Duration = Duration::from_mins(1);
 
 /// By whose right a pass removes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,17 +41,64 @@ pub(crate) enum Right {
     Hand,
 }
 
+impl Right {
+    /// Whether it is still there: that of the role is renewed.
+    pub(crate) async fn lasts(self, core: &Core) -> Result<bool> {
+        match self {
+            Self::Hand => Ok(true),
+            Self::Role => Ok(core.elect(Role::Retention, TERM).await?.is_some()),
+        }
+    }
+}
+
+/// How far passes came with handing over, by namespace.
+pub(crate) type Places = BTreeMap<Namespace, Option<(Timestamp, RunId)>>;
+
 /// Removes what is past its retention, in every term that this process gets.
 pub(crate) async fn hold(core: Weak<Core>) {
+    let mut places = Places::new();
     loop {
         tokio::time::sleep(EVERY).await;
         // Only for the pass, so that an engine that nobody uses any more goes.
         let Some(core) = core.upgrade() else { return };
+        if let Some((archive, after)) = &core.archive {
+            let closed_for = (*after).max(SETTLED);
+            // What went wrong was told, and what is past its retention waits for it.
+            _ = hand_over(&core, &**archive, (closed_for, &mut places), Right::Role).await;
+        }
         if let Err(error) = pass(&core, Right::Role, |_| {}).await {
             let error = Detail::error(&error);
             Signal::StoreFailed { error }.emit();
         }
     }
+}
+
+/// Hands over the histories of all runs that closed at least `closed_for` ago.
+pub(crate) async fn hand_over(
+    core: &Core,
+    archive: &dyn Archive,
+    (closed_for, places): (Duration, &mut Places),
+    right: Right,
+) -> Result<Handed> {
+    let mut handed = Handed::default();
+    if !right.lasts(core).await? {
+        return Ok(handed);
+    }
+    for tenant in core.store.tenants().await? {
+        let after = places.entry(tenant.namespace.clone()).or_default();
+        let closed = archive::Candidates {
+            namespace: &tenant.namespace,
+            closed_for,
+            after,
+        };
+        let passed = archive::pass(core, archive, closed, right).await?;
+        handed.archived += passed.archived;
+        handed.failed += passed.failed;
+        if !right.lasts(core).await? {
+            break;
+        }
+    }
+    Ok(handed)
 }
 
 /// Removes all that is due, in portions, and says how many runs. Who has the role is a matter of
@@ -55,7 +109,7 @@ pub(crate) async fn pass(
     mut heard: impl FnMut(u64) + Send,
 ) -> Result<u64> {
     let mut removed = 0;
-    if !may(core, right).await? {
+    if !right.lasts(core).await? {
         return Ok(removed);
     }
     for tenant in core.store.tenants().await? {
@@ -63,6 +117,7 @@ pub(crate) async fn pass(
             namespace: tenant.namespace,
             closed_for: tenant.retention.unwrap_or(core.retention),
             runs: RUNS,
+            archived: core.archive.is_some(),
             events: EVENTS,
         };
         loop {
@@ -74,7 +129,7 @@ pub(crate) async fn pass(
                 break;
             }
             tokio::time::sleep(PAUSE).await;
-            if !may(core, right).await? {
+            if !right.lasts(core).await? {
                 return Ok(removed);
             }
         }
@@ -83,11 +138,4 @@ pub(crate) async fn pass(
         tokio::time::sleep(PAUSE).await;
     }
     Ok(removed)
-}
-
-async fn may(core: &Core, right: Right) -> Result<bool> {
-    match right {
-        Right::Hand => Ok(true),
-        Right::Role => Ok(core.elect(Role::Retention, TERM).await?.is_some()),
-    }
 }

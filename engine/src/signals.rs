@@ -40,6 +40,82 @@ pub(crate) enum ProbedBy {
     Time,
 }
 
+/// What a process asks of its database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// To carry out writes.
+    Apply,
+    /// Due tasks.
+    Claim,
+    /// Runs with their history.
+    Load,
+    /// More time for what it has.
+    Renew,
+    /// What nobody works on any more.
+    Sweep,
+    /// To be seen as alive.
+    Heartbeat,
+    /// What stands where.
+    Census,
+    /// What people want to know.
+    Read,
+    /// The rest.
+    Other,
+}
+
+/// How a task was claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// By a look.
+    Polled,
+    /// By the write that made it.
+    TakenAlong,
+}
+
+/// Whether a run was in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cached {
+    /// It was.
+    Hit,
+    /// Its history was read.
+    Miss,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// With its output.
+    Completed,
+    /// With a failure.
+    Failed,
+    /// As it was asked to.
+    Cancelled,
+    /// From outside.
+    Terminated,
+    /// Its time was over.
+    TimedOut,
+    /// As another run.
+    ContinuedAsNew,
+}
+
+/// Whether a connection is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// It is.
+    Busy,
+    /// It waits for a call.
+    Idle,
+}
+
+/// Why a task was taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TakenBack {
+    /// Its owner was gone.
+    OwnerGone,
+    /// Its owner lives, and let its lease end.
+    LeaseEnded,
+}
+
 /// What a look found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
@@ -51,6 +127,18 @@ pub(crate) enum Found {
 
 coord_core::labels! { ProbedBy { Hint => "hint", Due => "due", Time => "time" } }
 coord_core::labels! { Found { Work => "work", Nothing => "nothing" } }
+coord_core::labels! { Call {
+    Apply => "apply", Claim => "claim", Load => "load", Renew => "renew", Sweep => "sweep",
+    Heartbeat => "heartbeat", Census => "census", Read => "read", Other => "other",
+} }
+coord_core::labels! { How { Polled => "polled", TakenAlong => "taken_along" } }
+coord_core::labels! { Cached { Hit => "hit", Miss => "miss" } }
+coord_core::labels! { Ended {
+    Completed => "completed", Failed => "failed", Cancelled => "cancelled",
+    Terminated => "terminated", TimedOut => "timed_out", ContinuedAsNew => "continued_as_new",
+} }
+coord_core::labels! { Use { Busy => "busy", Idle => "idle" } }
+coord_core::labels! { TakenBack { OwnerGone => "owner_gone", LeaseEnded => "lease_ended" } }
 coord_core::labels! { TurnFault {
     Panicked => "panicked", Foreign => "foreign_await", Unreadable => "unreadable",
 } }
@@ -97,9 +185,18 @@ pub(crate) enum Signal {
         task: Detail,
     },
     TasksRecovered {
+        reason: TakenBack,
         tasks: u64,
     },
+    DeathFound {
+        silent_ms: Duration,
+        process: Detail,
+    },
+    DeclaredDead {
+        process: Detail,
+    },
     RunRepaired {
+        lost: TaskKind,
         run: Detail,
     },
     RoleVacant {
@@ -118,6 +215,47 @@ pub(crate) enum Signal {
         about: Detail,
     },
     StoreFailed {
+        error: Detail,
+    },
+    StoreCalled {
+        call: Call,
+        elapsed_ms: Duration,
+    },
+    StoreContended {
+        error: Detail,
+    },
+    Connections {
+        state: Use,
+        connections: u64,
+    },
+    TasksClaimed {
+        kind: TaskKind,
+        how: How,
+        tasks: u64,
+    },
+    PickedUp {
+        kind: TaskKind,
+        waited_ms: Duration,
+    },
+    TasksDone {
+        kind: TaskKind,
+        tasks: u64,
+    },
+    RunsStarted {
+        runs: u64,
+    },
+    RunsClosed {
+        how: Ended,
+        runs: u64,
+    },
+    RunRead {
+        cached: Cached,
+    },
+    RunsArchived {
+        runs: u64,
+    },
+    ArchiveFailed {
+        run: Detail,
         error: Detail,
     },
     WakeLost {
@@ -196,11 +334,17 @@ coord_core::declare! { "engine.";
     LeaseLost { kind, task } => "engine.lease_lost",
         "A task was somebody else's when its owner wrote: the write was refused, the work is repeated.",
         Counter, Warn, Ticket(MoreThan(20, FIFTEEN_MINUTES), Runbook("engine-lease-lost"));
-    TasksRecovered { tasks } => "engine.tasks_recovered",
+    TasksRecovered { reason, tasks } => "engine.tasks_recovered",
         "Tasks were taken back from owners that were gone, or that held them for too long.",
         Counter, Warn, Unmonitored("recovery that works; what it cannot recover is set aside as engine.run_blocked");
-    RunRepaired { run } => "engine.run_repaired",
-        "An open run had lost its workflow task, and got a new one: a row was removed behind the engine's back.",
+    DeathFound { silent_ms, process } => "engine.death_found",
+        "A process was declared dead: how long after its last sign of life.",
+        Duration, Warn, Unmonitored("recovery that works; how long it takes follows from the times that were set, and a role that nobody holds is engine.role_vacant");
+    DeclaredDead { process } => "engine.declared_dead",
+        "This process was declared dead, and lives: it lost what it had, and goes on under another name.",
+        Counter, Warn, Ticket(Any(FIFTEEN_MINUTES), Runbook("engine-declared-dead"));
+    RunRepaired { lost, run } => "engine.run_repaired",
+        "An open run had lost its workflow task or an activity's, and got a new one: a row was removed behind the engine's back.",
         Counter, Warn, Ticket(Any(FIFTEEN_MINUTES), Runbook("engine-run-repaired"));
     RoleVacant { role, age_s } => "engine.role_vacant",
         "How long nobody has held a role that somebody has to hold, in seconds, as this process sees it; zero when it is held.",
@@ -217,6 +361,39 @@ coord_core::declare! { "engine.";
     StoreFailed { error } => "engine.store_failed",
         "A call of the database failed, and is tried again.",
         Counter, Error, Page(MoreThan(20, FIVE_MINUTES), Runbook("engine-store-failed"));
+    StoreCalled { call, elapsed_ms } => "engine.store.called",
+        "Time of one call of the database, with its tries.",
+        Duration, Debug, Unmonitored("what a service feels of it is engine.task.picked_up and engine.commit, and databases have alarms of their own");
+    StoreContended { error } => "engine.store.contended",
+        "The database ended a transaction to resolve a deadlock or a conflict; it is tried again.",
+        Counter, Info, Ticket(MoreThan(500, FIFTEEN_MINUTES), Runbook("engine-store-contended"));
+    Connections { state, connections } => "engine.store.connections",
+        "How many connections this process has to its database, as of its last heartbeat.",
+        Gauge, Debug, Unmonitored("a pool that is used up shows as engine.store_failed, whose alarm pages");
+    TasksClaimed { kind, how, tasks } => "engine.task.claimed",
+        "Tasks were claimed by a look, or along with the write that made them.",
+        Counter, Debug, Unmonitored("work being done; what nobody claims is engine.task.picked_up and the check task_transport");
+    PickedUp { kind, waited_ms } => "engine.task.picked_up",
+        "Time from when a task could be claimed to its claim.",
+        Duration, Debug, Unmonitored("how soon work must begin only its owner knows; a queue that nobody serves is the check routing_health");
+    TasksDone { kind, tasks } => "engine.task.done",
+        "Turns of workflows and activities that ended.",
+        Counter, Debug, Unmonitored("work being done; what fails is engine.turn_failed and engine.attempt_failed");
+    RunsStarted { runs } => "engine.run.started",
+        "Runs were started by this process.",
+        Counter, Debug, Unmonitored("work coming in; how much is normal only the service knows");
+    RunsClosed { how, runs } => "engine.run.closed",
+        "Runs were closed by this process.",
+        Counter, Debug, Unmonitored("how a run may end only its owner knows");
+    RunRead { cached } => "engine.run.read",
+        "A turn began with its run in memory, or with reading its history.",
+        Counter, Debug, Unmonitored("for tuning: a run that is not in memory costs a read");
+    RunsArchived { runs } => "engine.archive.done",
+        "Histories of closed runs were handed over and removed here.",
+        Counter, Info, Unmonitored("archives at work; what does not is engine.archive.failed");
+    ArchiveFailed { run, error } => "engine.archive.failed",
+        "The history of a closed run was not taken, so it stays here.",
+        Counter, Error, Ticket(MoreThan(3, FIFTEEN_MINUTES), Runbook("engine-archive-failed"));
     WakeLost { backend, error } => "engine.wake.lost",
         "Hints no longer pass between processes: each looks for the others' work once a second.",
         Counter, Warn, Ticket(Any(FIFTEEN_MINUTES), Runbook("engine-wake-lost"));

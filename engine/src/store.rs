@@ -20,6 +20,7 @@
 //! | A claim takes of each kind what it wants, and says when there will be more of a kind that has none. | `a_claim_takes_of_each_kind_what_it_wants`, `an_empty_claim_says_when_to_come_again` |
 //! | What is taken back is taken from the queues in turns. | `much_of_one_queue_keeps_no_other_waiting` |
 //! | An open run that lost its workflow task gets one, and no other run does. | `a_run_that_lost_its_task_goes_on`, `a_run_that_lacks_nothing_is_left_alone` |
+//! | An activity that lost its task gets one, and no other does. | `an_activity_that_lost_its_task_goes_on` |
 //! | An incarnation that has ended is forgotten after a while, and never while it has a lease. | `those_who_ended_are_forgotten_after_a_while` |
 //! | A node that has one process at a time has the one that came last. | `a_node_that_is_exclusive_has_the_process_that_came_last` |
 //! | What the quotas of claims bound holds over all who claim. | `a_quota_of_leases_holds_over_all_who_claim`, `a_quota_of_a_minute_holds_over_all_who_claim`, `a_quota_of_a_namespace_counts_all_its_queues` |
@@ -33,8 +34,10 @@
 //! | Where as many messages wait as may, one more is refused, and what is there stays. | `a_message_beyond_what_may_wait_is_refused` |
 //! | A command with the same request id is carried out once. | `a_repeated_command_is_carried_out_once`, `a_start_that_is_requested_again_is_answered_as_the_first_time` |
 //! | A run is removed when it has been closed for long enough, with all that belongs to it, and no open run ever is. | `a_closed_run_goes_with_all_that_belongs_to_it`, `an_open_run_and_a_young_one_stay` |
+//! | A history leaves when it is kept elsewhere as a whole, and its run says where. | `a_history_leaves_when_all_of_it_is_kept_elsewhere`, `a_run_without_its_history_is_removed_when_its_time_has_come` |
 //! | Writes in a transaction of the caller happen exactly if the caller commits. | `a_write_in_the_callers_transaction_happens_when_it_commits`, `a_transaction_of_the_caller_that_is_rolled_back_leaves_nothing` |
 //! | Of two that change a schedule from the same revision one gets through, with all that goes with it. | `an_occurrence_fires_once_whoever_decides_it` |
+//! | Runs are counted by where they stand, and processes show what they do. | `a_survey_counts_runs_and_shows_processes` |
 //! | What waits, is done, is late and is set aside is counted by queue, with the age of the oldest. | `a_census_counts_what_stands_with_its_age` |
 //! | A schedule is due at its instant, and says which of its workflows are open. | `a_schedule_is_due_at_its_instant`, `an_open_workflow_is_known_to_its_schedule` |
 //! | A renewal never revives a lease that has ended. | `a_late_renewal_revives_nothing` |
@@ -69,6 +72,7 @@
 
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod answers;
+mod archive;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod batch;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -77,11 +81,13 @@ mod builds;
 mod caller;
 mod census;
 mod claim;
+mod examine;
 mod fairness;
 mod fleet;
 mod hints;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod listing;
+mod measured;
 #[cfg(feature = "mysql")]
 mod mysql;
 mod namespaces;
@@ -96,6 +102,7 @@ mod rows;
 mod schedule;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod survey;
 #[cfg(all(test, any(feature = "postgres", feature = "mysql")))]
 #[path = "../tests/conformance/server.rs"]
 mod test_server;
@@ -109,8 +116,10 @@ use std::sync::Arc;
 use coord_core::Result;
 
 use crate::model::{BuildId, Namespace, OwnerId, Run, Timestamp};
+use crate::operator::Connections;
 use crate::wake::Backend;
 
+pub use archive::{Archival, Archived, ClosedRuns, Unarchived};
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use builds::Decided;
 pub use builds::{BuildChange, BuildStep, Builds, Ending, OpenRuns};
@@ -122,10 +131,12 @@ pub use claim::{
     Claim, Claimed, ClaimedTask, Lacking, Load, Loaded, LoadedRun, Overdue, Renewal, RenewalItem,
     Renewed, StillHeld, Sweep, Swept, Unattended, Wanted,
 };
+pub use examine::{Examination, Long, Plan, Pooler, Risk};
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use fairness::{Share, charges, portions};
-pub use fleet::{Heartbeat, Incarnation, Registered, Registration, Role, Roles, Term};
+pub use fleet::{Buried, Heartbeat, Incarnation, Registered, Registration, Role, Roles, Term};
 pub use hints::Hints;
+pub(crate) use measured::Measured;
 #[cfg(feature = "mysql")]
 pub use mysql::Mysql;
 pub use namespaces::{
@@ -147,11 +158,12 @@ pub use schedule::{
 };
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
+pub use survey::{NodeRecord, Standing, Survey};
 pub use workers::{Backlog, Backlogs, Enlistment, WorkerFilter, WorkerRecord};
 pub(crate) use write::LOST_EPOCHS;
 pub use write::{
     Append, Applied, BlockedReason, Closing, CommandKind, Deliver, Fence, Held, Holder, Lease,
-    NewActivity, OnDuplicate, Outcome, PutBack, PutBackHow, Ready, Settle, Start, Target,
+    NewActivity, OnDuplicate, Outcome, PutBack, PutBackHow, Ready, Restore, Settle, Start, Target,
     Terminate, Then, Turn, Write,
 };
 
@@ -279,6 +291,21 @@ pub trait Store: Send + Sync + 'static {
     /// What stands where, in one snapshot.
     fn census(&self) -> Reply<'_, Census>;
 
+    /// Where runs stand and who works, in one snapshot.
+    fn survey(&self) -> Reply<'_, Survey>;
+
+    /// A page of closed runs, and which of them have their history here.
+    fn unarchived<'a>(&'a self, page: &'a ClosedRuns) -> Reply<'a, Unarchived>;
+
+    /// Removes the history of a closed run that is kept elsewhere, with its messages and failed
+    /// attempts, and notes where that is. `false`, and nothing happened, when the run is open or not
+    /// there, has another number of events, or was archived before.
+    fn archive<'a>(&'a self, archival: &'a Archival) -> Reply<'a, bool>;
+
+    /// What the database says of itself, for those who look after it; transactions count as long
+    /// from `long` on.
+    fn examine(&self, long: std::time::Duration) -> Reply<'_, Examination>;
+
     /// Registers an incarnation of a process as live.
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Registered>;
 
@@ -286,7 +313,7 @@ pub trait Store: Send + Sync + 'static {
     fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Reply<'a, Option<Timestamp>>;
 
     /// Declares dead the incarnations whose heartbeat is overdue, while `term` holds.
-    fn bury<'a>(&'a self, term: &'a Term) -> Reply<'a, Vec<OwnerId>>;
+    fn bury<'a>(&'a self, term: &'a Term) -> Reply<'a, Vec<Buried>>;
 
     /// Takes or renews a role for `holder`; `None` while somebody else has it.
     fn elect<'a>(
@@ -333,6 +360,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// The hints after a number, a thousand at most; the last ones when there is none.
     fn hints(&self, after: Option<i64>) -> Reply<'_, Hints>;
+
+    /// The connections that it has now; `None` where there are none.
+    fn connections(&self) -> Option<Connections> {
+        None
+    }
 
     /// The same store, whose calls for all stay in `namespace`: what is overdue, left, due or past
     /// its retention elsewhere is neither seen nor touched, and neither are processes that keep to

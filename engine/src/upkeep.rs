@@ -6,8 +6,8 @@
 
 mod overdue;
 mod pass;
+mod walk;
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -16,27 +16,21 @@ use coord_core::{Backoff, Result};
 use tokio::time::Instant;
 
 use crate::engine::Core;
-use crate::model::{Namespace, RunId, Timestamp};
 use crate::roles::{Seat, Seated};
-use crate::signals::Signal;
-use crate::store::{BlockedReason, Outcome, Role, Sweep, Term, Unattended, Write};
+use crate::signals::{Signal, TakenBack};
+use crate::store::{BlockedReason, Role, Sweep, Term};
 use crate::wake::Channel;
+use walk::Walk;
 
 pub use pass::Repaired;
 
 /// How many tasks at a time.
-const LIMIT: u32 = 100;
+pub(crate) const LIMIT: u32 = 100;
 /// Between portions of what was left: two thousand tasks a second at most, so that what lives is not
 /// slowed down by what died.
 const PAUSE: Duration = Duration::from_millis(50);
 /// A task that was taken back so often took its process down each time.
-const POISON_AFTER: u32 = 5;
-/// How many open runs are looked at in one statement, and how many statements a look.
-const RUNS: u32 = 500;
-const PAGES: u32 = 4;
-/// How often a walk along all open runs begins: what is removed behind the engine's back is rare,
-/// and a leader that has nothing to do asks little of its database.
-const ROUND: Duration = Duration::from_secs(30);
+pub(crate) const POISON_AFTER: u32 = 5;
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(2));
 
 /// Looks after the others in every term that this process gets, for as long as it is polled.
@@ -130,7 +124,10 @@ async fn bury(core: &Core, term: &Term) -> Result<Duration> {
     if age < ttl {
         return Ok(every.min(ttl.saturating_sub(age)));
     }
-    core.store.bury(term).await?;
+    for dead in core.store.bury(term).await? {
+        let (process, silent_ms) = (Detail::new(dead.id), dead.silent_for);
+        Signal::DeathFound { silent_ms, process }.emit();
+    }
     Ok(every)
 }
 
@@ -148,9 +145,16 @@ async fn take_back(core: &Core) -> Result<Portion> {
         poison_after: POISON_AFTER,
     };
     let swept = core.store.sweep(&sweep).await?;
-    if swept.ready > 0 {
-        Signal::TasksRecovered { tasks: swept.ready }.emit();
+    let gone = swept.ready.saturating_sub(swept.of_living);
+    for (reason, tasks) in [
+        (TakenBack::OwnerGone, gone),
+        (TakenBack::LeaseEnded, swept.of_living),
+    ] {
+        if tasks > 0 {
+            Signal::TasksRecovered { reason, tasks }.emit();
+        }
     }
+    core.meter.recovered(swept.ready);
     let queues = swept.queues.iter();
     let queues = queues.map(|(namespace, queue, kind)| Channel::tasks(*kind, namespace, queue));
     core.wake.signal(&queues.collect::<Vec<_>>());
@@ -169,56 +173,4 @@ async fn take_back(core: &Core) -> Result<Portion> {
         done: taken,
         may_be_more: taken >= u64::from(LIMIT),
     })
-}
-
-/// A walk along all open runs, a few pages a look, to find those that nobody would ever go on with.
-#[derive(Default)]
-struct Walk {
-    /// The namespaces that are still to come, and where the first of them is gone on with.
-    namespaces: VecDeque<Namespace>,
-    after: Option<(Timestamp, RunId)>,
-    began: Option<Instant>,
-}
-
-impl Walk {
-    async fn go_on(&mut self, core: &Core) -> Result<()> {
-        if self.namespaces.is_empty() {
-            if self.began.is_some_and(|began| began.elapsed() < ROUND) {
-                return Ok(());
-            }
-            self.began = Some(Instant::now());
-            let tenants = core.store.tenants().await?;
-            self.namespaces = tenants.into_iter().map(|it| it.namespace).collect();
-        }
-        for _ in 0..PAGES {
-            let Some(namespace) = self.namespaces.front() else {
-                return Ok(());
-            };
-            let page = Unattended {
-                namespace: namespace.clone(),
-                after: self.after.take(),
-                limit: RUNS,
-            };
-            let found = core.store.unattended(&page).await?;
-            for run in found.runs {
-                repair(core, run).await?;
-            }
-            self.after = found.next;
-            if self.after.is_none() {
-                self.namespaces.pop_front();
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Gives `run` the workflow task without which it stands. Whether it stood.
-async fn repair(core: &Core, run: RunId) -> Result<bool> {
-    let repaired = core.commit(Write::Repair(run)).await?;
-    let Outcome::Done { run, .. } = repaired else {
-        return Ok(false);
-    };
-    let run = Detail::new(run);
-    Signal::RunRepaired { run }.emit();
-    Ok(true)
 }

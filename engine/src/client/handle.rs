@@ -12,17 +12,15 @@ use tokio::time::Instant;
 
 use super::Client;
 use super::command::{Command, CommandCall, reached};
+use crate::archive::{archive_one, events_of};
 use crate::committer::locked;
 use crate::engine::Core;
 use crate::flow::{Query, Signal};
 use crate::health::{self, Explanation};
 use crate::model::{Closed, Event, Failure, Payload, Run, RunId, TypeName, WorkflowId};
-use crate::store::{Description, Load, Target, Write};
+use crate::store::{Archived, Description, Target, Write};
 use crate::wake::{Channel, Snapshot};
 use crate::worker::Shop;
-
-/// How many events are read at a time.
-pub(super) const PAGE: u32 = 1000;
 
 /// A workflow that returns an `O`, or one run of it.
 pub struct Handle<O> {
@@ -121,6 +119,42 @@ impl<O> Handle<O> {
         self.client.core.store.describe(&self.target()).await
     }
 
+    /// Hands the history of its current run, which has ended, over to the archive of this engine now,
+    /// and removes it here: see [`EngineBuilder::archive`](crate::EngineBuilder::archive). Where it is
+    /// kept; the same when that was done before.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no such workflow, it has not ended, or this engine has no archive.
+    /// Those of the archive. `Unavailable` or `Timeout` when the database does not answer; `Corrupt`
+    /// when the history does not read.
+    ///
+    /// # Cancel safety
+    /// Dropped, it may be archived; what was handed over and not removed here is handed over again by
+    /// the next call.
+    pub async fn archive(&self) -> Result<Archived> {
+        let core = &self.client.core;
+        let none = || Error::invalid("archiving a run: this engine has no archive");
+        let (archive, _) = core.archive.as_ref().ok_or_else(none)?;
+        let run = self.find().await?;
+        if run.status.is_open() {
+            let message = format!("archiving workflow {}: it has not ended", self.id);
+            return Err(Error::invalid(message));
+        }
+        let of_run = Target::Run(run.run.clone());
+        let archived = async || {
+            let described = core.store.describe(&of_run).await?;
+            let described = described.ok_or_else(|| self.missing())?;
+            Ok::<_, Error>(described.archived)
+        };
+        if let Some(archived) = archived().await? {
+            return Ok(archived);
+        }
+        let one = (&run.namespace, &run.run);
+        archive_one(&*core.store, &**archive, one).await?;
+        let gone = || Error::corrupt("archiving a run: its history is not what was handed over");
+        archived().await?.ok_or_else(gone)
+    }
+
     /// Why it does not move: where it stands, what holds it up and since when, and what to do about
     /// it; `None` when there is no such workflow.
     ///
@@ -137,7 +171,8 @@ impl<O> Handle<O> {
     /// All events of its current run.
     ///
     /// # Errors
-    /// `Invalid` when there is no such workflow. `Unavailable` or `Timeout` when the database does
+    /// `Invalid` when there is no such workflow, or its history is in an archive: the message says
+    /// where. `Unavailable` or `Timeout` when the database does
     /// not answer; `Corrupt` when the history does not read.
     ///
     /// # Cancel safety
@@ -147,32 +182,12 @@ impl<O> Handle<O> {
     }
 
     pub(super) async fn events(&self, run: &RunId) -> Result<Vec<Event>> {
-        let mut events: Vec<Event> = Vec::new();
-        loop {
-            let after = events.last().map_or(0, |event| event.seq);
-            let wanted = Load {
-                run: run.clone(),
-                after,
-                limit: PAGE,
-            };
-            let loaded = self
-                .client
-                .core
-                .store
-                .load(&[wanted])
-                .await?
-                .runs
-                .pop()
-                .flatten();
-            let page = loaded.map(|run| run.events).unwrap_or_default();
-            let is_last = page.len() < PAGE as usize;
-            for record in page {
-                events.push(Event::from_record(record)?);
-            }
-            if is_last {
-                return Ok(events);
-            }
+        let store = &*self.client.core.store;
+        let events = events_of(store, run).await?;
+        if events.is_empty() {
+            self.client.core.expect_history(run).await?;
         }
+        Ok(events)
     }
 
     /// Its current run as it is now.

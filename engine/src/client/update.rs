@@ -9,7 +9,6 @@ use tokio::time::Instant;
 
 use super::Handle;
 use super::command::reached;
-use super::handle::PAGE;
 use crate::engine::Core;
 use crate::flow::Update;
 use crate::model::{
@@ -17,6 +16,9 @@ use crate::model::{
 };
 use crate::store::{CommandKind, Deliver, Load, Outcome, Target, Write};
 use crate::wake::{Channel, Snapshot};
+
+/// How many events are read at a time.
+const PAGE: u32 = 1000;
 
 impl<O> Handle<O> {
     /// Sends it an update, durably, and waits at most `wait` for the answer: what its code says, or

@@ -1,17 +1,21 @@
 //! Single values, each with the rule that it has to keep.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use coord_core::{Env, Error, Result, Variable};
 
 use super::variables::{
-    HEARTBEAT, LOCAL_LEASE, LOG_LEVEL, REPAIR_EVERY, RETENTION, SKIP_RECOVERY, STICKY,
-    STICKY_CAPACITY, TASK_LEASE, TERM, TTL, UPDATE_WAIT,
+    ARCHIVE, ARCHIVE_AFTER, HEARTBEAT, LOCAL_LEASE, LOG_LEVEL, REPAIR_EVERY, RETENTION,
+    SKIP_RECOVERY, STICKY, STICKY_CAPACITY, TASK_LEASE, TERM, TTL, UPDATE_WAIT,
 };
 use crate::recovery::Recovery;
 use crate::retention::RETENTION as KEPT;
 use crate::worker::{CACHED_RUNS, LEASE};
+
+/// Long enough that whoever looks at what has just happened finds it where it did.
+const AFTER: Duration = Duration::from_hours(7 * 24);
 
 /// What is logged by a program that sets up a log.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -133,6 +137,13 @@ pub(super) fn recovery(env: &Env) -> Result<Recovery> {
 
 pub(super) fn retention(env: &Env) -> Result<Duration> {
     Ok(env.duration(&RETENTION)?.unwrap_or(KEPT))
+}
+
+/// Where histories of closed runs go, and after how long.
+pub(super) fn archive(env: &Env) -> Result<Option<(PathBuf, Duration)>> {
+    let after = env.duration(&ARCHIVE_AFTER)?.unwrap_or(AFTER);
+    let folder = env.text(&ARCHIVE)?;
+    Ok(folder.map(|folder| (PathBuf::from(folder), after)))
 }
 
 pub(super) fn lease(env: &Env) -> Result<Duration> {

@@ -55,8 +55,24 @@ fn what_is_documented_is_what_holds() {
         assert_eq!(documented(variable), holds, "{}", variable.name);
     }
     assert_eq!(config.retention, Duration::from_hours(30 * 24));
+    assert_eq!(config.archive, None);
     assert!(config.recovers);
     assert_eq!(config.local_lease, None);
+}
+
+#[test]
+fn histories_go_where_and_when_the_environment_says() {
+    let week = Duration::from_hours(7 * 24);
+    let folder = ("COORD_ENGINE_ARCHIVE", "/var/archive");
+    let after = ("COORD_ENGINE_ARCHIVE_AFTER", "36h");
+
+    let archive = |pairs: &[_]| read(pairs).expect("valid").archive;
+    assert_eq!(archive(&[folder]), Some(("/var/archive".into(), week)));
+    let (_, set) = archive(&[folder, after]).expect("set");
+    assert_eq!(set, Duration::from_hours(36));
+    assert_eq!(archive(&[after]), None);
+    let message = refused(&[("COORD_ENGINE_ARCHIVE_AFTER", "soon")]);
+    assert!(message.contains("COORD_ENGINE_ARCHIVE_AFTER"), "{message}");
 }
 
 #[test]

@@ -71,6 +71,8 @@ const OWN: &[Variable] = &[
     SKIP_RECOVERY,
     LOCAL_LEASE,
     RETENTION,
+    ARCHIVE,
+    ARCHIVE_AFTER,
     MULTI_NODE,
     VALIDATE_CACHE,
     CACHE_MODE,
@@ -224,6 +226,16 @@ pub(super) const RETENTION: Variable = Variable::new(
     "COORD_ENGINE_RETENTION",
     "30days",
     "For how long closed runs are kept, where their namespace does not say.",
+);
+pub(super) const ARCHIVE: Variable = Variable::new(
+    "COORD_ENGINE_ARCHIVE",
+    "",
+    "A folder into which histories of closed runs go, one file each, and leave the database; a run whose history is still here is then not removed. The same for all processes on one database, on a file system that keeps what it confirms. Not set: histories stay as long as their runs.",
+);
+pub(super) const ARCHIVE_AFTER: Variable = Variable::new(
+    "COORD_ENGINE_ARCHIVE_AFTER",
+    "7days",
+    "How long a run was closed when its history goes there; a minute at least.",
 );
 pub(super) const MULTI_NODE: Variable = named!(
     "MULTI_NODE",

@@ -393,7 +393,7 @@ fn of_wait(it: &Description, open: &[Open], census: &Census) -> Said {
         Some(Wait::Timer) | None => waits(
             Liveness::RepairNeeded,
             "it has no task and waits for nothing: something removed its task".to_owned(),
-            "terminate it, or restore its workflow task; nothing of the engine removes one alone",
+            "wait half a minute: a process that may take the recovery role gives it a new one; nothing of the engine removes one alone",
         ),
     }
 }
@@ -414,7 +414,7 @@ fn of_activity(it: &Description, oldest: Option<&Open>, census: &Census) -> Said
             until: None,
             message: "it waits for an activity that has no task: something removed it".to_owned(),
             action:
-                "terminate it and start it again; nothing of the engine removes such a task alone"
+                "wait half a minute: a process that may take the recovery role gives it a new one; nothing of the engine removes such a task alone"
                     .to_owned(),
         };
     };

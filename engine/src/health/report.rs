@@ -6,7 +6,9 @@ use coord_core::Error;
 use coord_core::signals::{Argument as _, Detail};
 
 use super::{Category, Check, Report, Status};
-use crate::store::{Census, Role, Tally};
+use crate::builds::Blocked;
+use crate::compatibility::{Compatibility, FleetValidation};
+use crate::store::{Census, QueueCensus, Role, Tally, Tenant, WorkerRecord};
 use crate::wake::{Health, Passing};
 
 /// What was named to carry hints, and carries none to other nodes.
@@ -26,21 +28,45 @@ pub(super) const MIGRATIONS: &str = "schema_migrations";
 const LATE: Duration = Duration::from_secs(15);
 /// After how long nobody sees to it.
 const STUCK: Duration = Duration::from_mins(5);
+/// How long what is past its retention may still be there: it goes in portions, once a minute.
+const REMOVED: Duration = Duration::from_mins(15);
 
-/// What `census` says, whether hints pass, and what was named that carries none.
+/// One look at the database.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) census: Census,
+    pub(crate) tenants: Vec<Tenant>,
+    pub(crate) workers: Vec<WorkerRecord>,
+    /// Runs that no live worker could go on with.
+    pub(crate) blocked: Blocked,
+}
+
+/// What this process keeps to.
+pub(crate) struct Kept<'a> {
+    pub(crate) compatibility: &'a Compatibility,
+    pub(crate) retention: Duration,
+}
+
+/// What a look at the database says, whether hints pass, and what was named that carries none.
 pub(crate) fn report(
-    census: Result<&Census, &Error>,
+    seen: Result<&Seen, &Error>,
+    kept: &Kept<'_>,
     wake: &Passing,
     alone: Option<&Alone>,
 ) -> Report {
+    let census = seen.map(|seen| &seen.census);
     let mut checks = vec![database(census)];
-    if let Ok(census) = census {
+    if let Ok(seen) = seen {
+        let census = &seen.census;
         checks.extend([
             migrations(census),
             transport(census),
+            routing(seen),
+            compatibility(seen, kept.compatibility),
             expired(census),
             activities(census),
             set_aside(census),
+            retention(seen, kept.retention),
             scheduler(census),
             recovery(census),
         ]);
@@ -135,6 +161,125 @@ fn transport(census: &Census) -> Check {
                 due.count,
                 rounded(due.age(census.now)),
                 retrying.count
+            ),
+        )
+    }
+}
+
+/// Whether somebody serves each queue in which tasks wait, and each build whose runs do.
+fn routing(seen: &Seen) -> Check {
+    const NAME: &str = "routing_health";
+    let census = &seen.census;
+    let is_served = |queue: &QueueCensus| {
+        let mut workers = seen.workers.iter();
+        workers.any(|worker| {
+            let of = &worker.enlistment;
+            of.namespace == queue.namespace && of.queue == queue.queue
+        })
+    };
+    let unserved: Vec<_> = census
+        .queues
+        .iter()
+        .filter(|queue| queue.due.count > 0 && !is_served(queue))
+        .collect();
+    let due = unserved.iter().map(|queue| queue.due);
+    let due = due.fold(Tally::default(), Tally::and);
+    let blocked = Tally {
+        count: seen.blocked.runs(),
+        since: seen.blocked.oldest(),
+    };
+    let (of_queues, of_builds) = (by_age(due, census), by_age(blocked, census));
+    let all = due.and(blocked);
+    let status = of_queues.max(of_builds);
+    if status == Status::Ok {
+        return Check {
+            count: all.count,
+            age: all.age(census.now),
+            ..fine(NAME, "whatever waits for long has workers that could do it")
+        };
+    }
+    let mut said = Vec::new();
+    if let (Some(queue), true) = (unserved.first(), of_queues > Status::Ok) {
+        said.push(format!(
+            "{} tasks wait in {} queues that no worker serves, such as {} of {}",
+            due.count,
+            unserved.len(),
+            queue.queue,
+            queue.namespace
+        ));
+    }
+    if of_builds > Status::Ok {
+        said.push(format!(
+            "{} runs wait for a worker that supports their build",
+            blocked.count
+        ));
+    }
+    Check {
+        status,
+        remedy: "start workers for those queues, and for those builds ones that support them",
+        count: all.count,
+        age: all.age(census.now),
+        ..fine(NAME, said.join("; "))
+    }
+}
+
+/// Whether some worker could go on with what this process starts.
+fn compatibility(seen: &Seen, own: &Compatibility) -> Check {
+    const NAME: &str = "worker_compatibility";
+    let Some(required) = own.current() else {
+        return fine(NAME, "this process marks no runs with a build");
+    };
+    let workers = seen.workers.len();
+    let supports = |worker: &&WorkerRecord| worker.enlistment.supported.holds(Some(required));
+    let supporting = seen.workers.iter().filter(supports).count();
+    if supporting > 0 || workers == 0 {
+        let message = format!("{supporting} of {workers} workers support build {required}");
+        return fine(NAME, message);
+    }
+    Check {
+        status: match own.validation() {
+            FleetValidation::Warn => Status::Warning,
+            FleetValidation::Fail => Status::Error,
+        },
+        remedy: "deploy workers that support it, or promote a build that those who live support",
+        count: workers as u64,
+        ..fine(
+            NAME,
+            format!(
+                "none of {workers} workers supports build {required}, with which this process marks runs"
+            ),
+        )
+    }
+}
+
+/// Whether closed runs go when their time has come.
+fn retention(seen: &Seen, default: Duration) -> Check {
+    const NAME: &str = "history_retention_invariant";
+    let now = seen.census.now;
+    let overdue = |tenant: &Tenant| {
+        let kept = tenant.retention.unwrap_or(default);
+        let age = now.since(tenant.oldest_closed?);
+        age.checked_sub(kept).filter(|over| *over > REMOVED)
+    };
+    let late = seen.tenants.iter();
+    let late: Vec<_> = late
+        .filter_map(|tenant| Some((overdue(tenant)?, tenant)))
+        .collect();
+    let Some((age, worst)) = late.iter().max_by_key(|(age, _)| *age) else {
+        return fine(NAME, "closed runs go when their time has come");
+    };
+    Check {
+        status: Status::Warning,
+        remedy: "see that a process with an engine runs, since one of them removes for all; where histories are archived first, see why that fails (engine.archive.failed)",
+        count: late.len() as u64,
+        age: *age,
+        ..fine(
+            NAME,
+            format!(
+                "{} namespaces keep closed runs for longer than they are to, {} by {:?}",
+                late.len(),
+                worst.namespace,
+                rounded(*age)
             ),
         )
     }

@@ -2,9 +2,14 @@ use std::time::Duration;
 
 use coord_core::Error;
 
-use super::{Alone, Category, Report, Status};
-use crate::model::{Namespace, Queue, TaskKind, Timestamp};
-use crate::store::{Census, NodeCensus, QueueCensus, Role, RoleCensus, ScheduleCensus, Tally};
+use super::{Alone, Category, Kept, Report, Seen, Status};
+use crate::builds::Blocked;
+use crate::compatibility::{Compatibility, FleetValidation, Supported};
+use crate::model::{BuildId, Namespace, OwnerId, Queue, TaskKind, Timestamp};
+use crate::store::{
+    Backlog, Census, Enlistment, NodeCensus, QueueCensus, Role, RoleCensus, ScheduleCensus, Tally,
+    Tenant, WorkerRecord,
+};
 use crate::wake::{Health, Kind, Passing};
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
@@ -45,12 +50,59 @@ fn passing(health: Health) -> Passing {
     }
 }
 
-fn report(census: Result<&Census, &Error>, health: Health) -> Report {
-    super::report(census, &passing(health), None)
+fn seen(census: &Census) -> Seen {
+    let worker = WorkerRecord {
+        enlistment: Enlistment {
+            worker: "w".to_owned(),
+            owner: OwnerId::new("one").expect("an id"),
+            namespace: Namespace::default(),
+            queue: Queue::default(),
+            current: None,
+            supported: Supported::All,
+            host: None,
+        },
+        node: "n".to_owned(),
+        pid: 1,
+        is_draining: false,
+        started_at: NOW,
+        recorded_at: NOW,
+        expires_at: NOW.plus(Duration::from_secs(9)),
+    };
+    Seen {
+        census: census.clone(),
+        tenants: Vec::new(),
+        workers: vec![worker],
+        blocked: Blocked {
+            now: census.now,
+            backlogs: Vec::new(),
+        },
+    }
+}
+
+fn told(seen: Result<&Seen, &Error>, compatibility: &Compatibility, wake: Health) -> Report {
+    let kept = Kept {
+        compatibility,
+        retention: RETENTION,
+    };
+    super::report(seen, &kept, &passing(wake), None)
+}
+
+/// What is said of hints, when nothing else is to be said.
+fn told_of_hints(wake: &Passing, alone: Option<&Alone>) -> Report {
+    let compatibility = Compatibility::default();
+    let kept = Kept {
+        compatibility: &compatibility,
+        retention: RETENTION,
+    };
+    super::report(Ok(&seen(&census(queue()))), &kept, wake, alone)
 }
 
 fn of(census: &Census) -> Report {
-    report(Ok(census), Health::Healthy)
+    told(
+        Ok(&seen(census)),
+        &Compatibility::default(),
+        Health::Healthy,
+    )
 }
 
 fn status(report: &Report, name: &str) -> Status {
@@ -147,7 +199,8 @@ fn hints_are_never_more_than_a_warning_and_keep_no_process_from_being_ready() {
         (Health::Alone, Status::Info),
         (Health::Degraded, Status::Warning),
     ] {
-        let report = report(Ok(&census(queue())), wake);
+        let seen = seen(&census(queue()));
+        let report = told(Ok(&seen), &Compatibility::default(), wake);
 
         assert_eq!(report.category(Category::Acceleration), status);
         assert_eq!(report.category(Category::Correctness), Status::Ok);
@@ -165,7 +218,7 @@ fn hints_that_do_not_pass_say_through_what_and_for_how_long() {
         ],
     };
 
-    let report = super::report(Ok(&census(queue())), &wake, None);
+    let report = told_of_hints(&wake, None);
 
     let check = report.check("long_poll_wake_acceleration").expect("there");
     assert!(
@@ -186,7 +239,7 @@ fn what_reaches_no_other_node_is_named_and_is_a_warning_where_there_are_others()
             drivers: "file".to_owned(),
             is_fault,
         };
-        super::report(Ok(&census(queue())), &passing(Health::Alone), Some(&alone))
+        told_of_hints(&passing(Health::Alone), Some(&alone))
     };
 
     for (is_fault, status) in [(false, Status::Info), (true, Status::Warning)] {
@@ -203,7 +256,7 @@ fn what_reaches_no_other_node_is_named_and_is_a_warning_where_there_are_others()
 fn a_database_that_is_away_or_behind_is_an_error_and_not_ready() {
     let error = Error::unavailable("connecting");
 
-    let away = report(Err(&error), Health::Healthy);
+    let away = told(Err(&error), &Compatibility::default(), Health::Healthy);
     let mut behind = census(queue());
     behind.schema = (5, 6);
     let behind = of(&behind);
@@ -227,4 +280,88 @@ fn an_imported_run_that_waits_is_worth_knowing_and_no_warning() {
     let report = of(&census(queue));
 
     assert_eq!(status(&report, "durable_resume_paths"), Status::Info);
+}
+
+const RETENTION: Duration = Duration::from_hours(24);
+
+#[test]
+fn tasks_in_a_queue_that_nobody_serves_are_found_apart_from_slow_ones() {
+    let late = QueueCensus {
+        due: since(Duration::from_mins(1)),
+        ..queue()
+    };
+
+    let mut unserved = seen(&census(late));
+    assert_eq!(status(&of(&unserved.census), "routing_health"), Status::Ok);
+    unserved.workers.clear();
+
+    let report = told(Ok(&unserved), &Compatibility::default(), Health::Healthy);
+    let check = report.check("routing_health").expect("looked at");
+    assert_eq!((check.status, check.count), (Status::Warning, 1));
+    assert_eq!(check.age, Duration::from_mins(1));
+}
+
+#[test]
+fn runs_whose_build_nobody_supports_are_found_with_their_age() {
+    let build = BuildId::new("old").expect("a build");
+    let mut blocked = seen(&census(queue()));
+    blocked.blocked.backlogs.push(Backlog {
+        namespace: Namespace::default(),
+        queue: Queue::default(),
+        build,
+        runs: 3,
+        since: Timestamp::from_micros(NOW.as_micros() - 600_000_000),
+    });
+
+    let report = told(Ok(&blocked), &Compatibility::default(), Health::Healthy);
+
+    let check = report.check("routing_health").expect("looked at");
+    assert_eq!((check.status, check.count), (Status::Error, 3));
+    assert!(check.message.contains("build"), "{check:?}");
+}
+
+#[test]
+fn a_build_that_no_worker_supports_is_a_warning_or_an_error_as_was_said() {
+    let own = BuildId::new("new").expect("a build");
+    let other = BuildId::new("old").expect("a build");
+    let of = |mode, supported: Option<Supported>| {
+        let marks = Compatibility::of(own.clone()).validating(mode);
+        let mut seen = seen(&census(queue()));
+        match supported {
+            Some(supported) => seen.workers[0].enlistment.supported = supported,
+            None => seen.workers.clear(),
+        }
+        let report = told(Ok(&seen), &marks, Health::Healthy);
+        status(&report, "worker_compatibility")
+    };
+    let only = |build: &BuildId| Some(Supported::Only(vec![build.clone()]));
+
+    assert_eq!(of(FleetValidation::Fail, only(&own)), Status::Ok);
+    assert_eq!(of(FleetValidation::Warn, only(&other)), Status::Warning);
+    assert_eq!(of(FleetValidation::Fail, only(&other)), Status::Error);
+    assert_eq!(
+        of(FleetValidation::Fail, None),
+        Status::Ok,
+        "it may be on its way"
+    );
+}
+
+#[test]
+fn closed_runs_that_stay_beyond_their_retention_are_found() {
+    let tenant = |age: Duration, retention| {
+        let age = i64::try_from(age.as_micros()).expect("short");
+        let mut seen = seen(&census(queue()));
+        seen.tenants.push(Tenant {
+            namespace: Namespace::default(),
+            retention,
+            oldest_closed: Some(Timestamp::from_micros(NOW.as_micros() - age)),
+        });
+        let report = told(Ok(&seen), &Compatibility::default(), Health::Healthy);
+        status(&report, "history_retention_invariant")
+    };
+    let (grace, ms) = (Duration::from_mins(15), Duration::from_millis(1));
+
+    assert_eq!(tenant(RETENTION + grace, None), Status::Ok);
+    assert_eq!(tenant(RETENTION + grace + ms, None), Status::Warning);
+    assert_eq!(tenant(grace + ms, Some(Duration::ZERO)), Status::Warning);
 }

@@ -24,6 +24,7 @@ impl Tables {
             Write::Terminate(terminate) => self.terminate(terminate),
             Write::Resume(target) => self.resume(target),
             Write::Repair(run) => self.repair(run),
+            Write::Restore(restore) => self.restore(restore),
             Write::Schedule(schedule) => self.schedule(schedule),
             Write::Unschedule(key) => self.unschedule(key),
         }
@@ -111,6 +112,7 @@ impl Tables {
             history: start.records.clone(),
             inbox,
             buffered_signals: start.buffered(),
+            updated_at: self.now,
         };
         row.mark(&start.marks);
         let mut task = TaskRow::workflow(&row, start.due.resolve(self.now));
@@ -182,6 +184,7 @@ impl Tables {
         let now = self.now;
         let row = self.runs.get_mut(run).expect("the caller found it");
         row.run.inbox_seq += 1;
+        row.updated_at = now;
         row.run.status = RunStatus::Running;
         record.seq = row.run.inbox_seq;
         row.inbox.push(record);
@@ -267,6 +270,7 @@ impl Tables {
         let now = self.now;
         let row = self.runs.get_mut(&turn.run).expect("a task has a run");
         row.run.history_length = row.history.len() as u64;
+        row.updated_at = now;
         row.inbox.retain(|record| record.seq > turn.drained);
         row.inbox_drained = turn.drained;
         row.buffered_signals = turn.buffered.unwrap_or(row.buffered_signals);

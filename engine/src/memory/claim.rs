@@ -8,9 +8,9 @@ use crate::model::{
     Namespace, OwnerId, Record, RunStatus, TaskId, TaskKind, TaskStatus, Timestamp, Wait,
 };
 use crate::store::{
-    BlockedReason, Claim, Claimed, ClaimedTask, Entered, Heartbeat, Lacking, Overdue, Quota,
-    QuotaOf, Registered, Registration, Renewal, Renewed, Role, Roles, Share, StillHeld, Sweep,
-    Swept, Term, Unattended, Wanted, charges, portions,
+    BlockedReason, Buried, Claim, Claimed, ClaimedTask, Entered, Heartbeat, Lacking, Overdue,
+    Quota, QuotaOf, Registered, Registration, Renewal, Renewed, Role, Roles, Share, StillHeld,
+    Sweep, Swept, Term, Unattended, Wanted, charges, portions,
 };
 
 impl Tables {
@@ -107,12 +107,14 @@ impl Tables {
             if task.kind == TaskKind::Activity {
                 task.attempt_id = attempts.next().cloned();
             }
-            claimed.push((task.task(), task.scheduled_seq, task.progress.clone()));
+            let scheduled = (task.scheduled_seq, task.available_at);
+            claimed.push((task.task(), scheduled, task.progress.clone()));
         }
-        let tasks = claimed.into_iter().map(|(task, seq, progress)| {
+        let tasks = claimed.into_iter().map(|(task, (seq, due_at), progress)| {
             let scheduled = (task.kind == TaskKind::Activity).then(|| self.event(&task.run, seq));
             ClaimedTask {
                 task,
+                due_at,
                 scheduled,
                 progress,
             }
@@ -239,9 +241,8 @@ impl Tables {
             .collect();
         stuck.sort_by_key(|(place, _)| *place);
         for (_, task) in stuck.into_iter().take(sweep.limit as usize) {
-            if !task.owner.as_ref().is_some_and(lives) {
-                task.recoveries += 1;
-            }
+            let is_slow = task.owner.as_ref().is_some_and(lives);
+            task.recoveries += u32::from(!is_slow);
             if task.recoveries > sweep.poison_after {
                 task.free(TaskStatus::Blocked, now);
                 task.blocked = Some(BlockedReason::Poison.as_str());
@@ -250,6 +251,7 @@ impl Tables {
             }
             task.free(TaskStatus::Ready, now);
             swept.ready += 1;
+            swept.of_living += u64::from(is_slow);
             let queue = (task.namespace.clone(), task.queue.clone(), task.kind);
             if !swept.queues.contains(&queue) {
                 swept.queues.push(queue);
@@ -270,8 +272,10 @@ impl Tables {
         let last = looked.last().filter(|_| is_full);
         let next = last.map(|row| (row.run.started_at, row.run.run.clone()));
         let lacking = looked.iter().filter(|row| self.lacks_task(row));
+        let stands = looked.iter().filter(|row| self.waits_for_nothing(row));
         Lacking {
             runs: lacking.map(|row| row.run.run.clone()).collect(),
+            of_activities: stands.map(|row| row.run.run.clone()).collect(),
             next,
         }
     }
@@ -282,6 +286,14 @@ impl Tables {
             || row.run.wait == Some(Wait::Timer)
             || !row.inbox.is_empty();
         is_due && !self.tasks.contains_key(&TaskId::of(&row.run.run, 0))
+    }
+
+    /// Whether an open run waits for an activity and has no task.
+    fn waits_for_nothing(&self, row: &RunRow) -> bool {
+        row.run.wait == Some(Wait::Activity)
+            && row.run.status == RunStatus::Waiting
+            && row.inbox.is_empty()
+            && !self.tasks.values().any(|task| task.run == row.run.run)
     }
 
     pub(super) fn register(
@@ -309,8 +321,11 @@ impl Tables {
             node: who.node.clone(),
             is_live: true,
             scope: scope.cloned(),
+            began_at: self.now,
             beat_at: self.now,
             pid: who.pid,
+            build: who.build.clone(),
+            figures: None,
             is_draining: false,
             expires_at,
         };
@@ -357,21 +372,25 @@ impl Tables {
         member.is_live = !heartbeat.stopped;
         member.beat_at = self.now;
         member.is_draining |= heartbeat.draining;
+        if heartbeat.figures.is_some() {
+            member.figures.clone_from(&heartbeat.figures);
+        }
         member.expires_at = self.now.plus(heartbeat.ttl);
         Some(member.expires_at)
     }
 
-    pub(super) fn bury(&mut self, term: &Term, scope: Option<&Namespace>) -> Vec<OwnerId> {
+    pub(super) fn bury(&mut self, term: &Term, scope: Option<&Namespace>) -> Vec<Buried> {
         let holds = self.roles.get(&term.role.key(scope)).is_some_and(|held| {
             held.holder == term.holder && held.number == term.number && held.expires_at > self.now
         });
         if !holds {
             return Vec::new();
         }
+        let now = self.now;
         let overdue = self
             .fleet
             .iter_mut()
-            .filter(|(_, member)| member.is_live && member.expires_at <= self.now)
+            .filter(|(_, member)| member.is_live && member.expires_at <= now)
             .filter(|(_, member)| {
                 let of = member.scope.as_ref();
                 of.is_none_or(|of| is_within(of, scope))
@@ -379,7 +398,10 @@ impl Tables {
         overdue
             .map(|(id, member)| {
                 member.is_live = false;
-                id.clone()
+                Buried {
+                    id: id.clone(),
+                    silent_for: now.since(member.beat_at),
+                }
             })
             .collect()
     }

@@ -56,6 +56,7 @@ impl Tables {
             attempts: attempts.take(ATTEMPTS).cloned().collect(),
             attributes: row.attributes.clone(),
             memo: row.memo.clone(),
+            archived: self.archives.get(&run.run).cloned(),
             run,
         })
     }

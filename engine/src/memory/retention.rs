@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::claim::is_within;
 use super::tables::Tables;
-use crate::model::Namespace;
+use crate::model::{Namespace, RunId, Timestamp};
 use crate::store::{
-    NamespaceChange, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Retire,
-    Tenant, portion,
+    Archival, Archived, ClosedRuns, NamespaceChange, NamespaceListing, NamespacePage,
+    NamespaceRecord, NewNamespace, Retire, Tenant, Unarchived, portion,
 };
 
 impl Tables {
@@ -20,6 +20,7 @@ impl Tables {
             .filter(|row| row.run.namespace == retire.namespace)
             .filter_map(|row| Some((row.run.closed_at?, &row.run)))
             .filter(|(closed_at, _)| is_due(*closed_at))
+            .filter(|(_, run)| !retire.archived || self.archives.contains_key(&run.run))
             .map(|(closed_at, run)| ((closed_at, run.run.clone()), run.history_length))
             .collect();
         due.sort();
@@ -28,6 +29,7 @@ impl Tables {
             self.runs.remove(run);
             self.tasks.retain(|_, task| task.run != *run);
             self.attempts.retain(|attempt| attempt.run != *run);
+            self.archives.remove(run);
             self.receipts.retain(|_, reached| reached != run);
             self.current.retain(|_, current| current != run);
         }
@@ -47,8 +49,64 @@ impl Tables {
                 .namespaces
                 .get(namespace)
                 .map(|record| record.retention),
+            oldest_closed: self.oldest_closed(namespace),
         });
         tenants.collect()
+    }
+
+    fn oldest_closed(&self, namespace: &Namespace) -> Option<Timestamp> {
+        let of = self
+            .runs
+            .values()
+            .filter(|row| row.run.namespace == *namespace);
+        of.filter_map(|row| row.run.closed_at).min()
+    }
+
+    pub(super) fn unarchived(&self, page: &ClosedRuns) -> Unarchived {
+        let is_meant = |(closed_at, run): &(Timestamp, RunId)| {
+            self.now.since(*closed_at) >= page.closed_for
+                && page
+                    .after
+                    .as_ref()
+                    .is_none_or(|(at, after)| (closed_at, run) > (at, after))
+        };
+        let closed = self
+            .runs
+            .values()
+            .filter(|row| row.run.namespace == page.namespace);
+        let closed = closed.filter_map(|row| Some((row.run.closed_at?, row.run.run.clone())));
+        let mut closed: Vec<_> = closed.filter(is_meant).collect();
+        closed.sort();
+        let is_full = closed.len() >= page.limit as usize;
+        closed.truncate(page.limit as usize);
+        let next = closed.last().filter(|_| is_full).cloned();
+        let here = closed.into_iter().map(|(_, run)| run);
+        let here = here.filter(|run| !self.archives.contains_key(run));
+        Unarchived {
+            runs: here
+                .map(|run| (self.runs[&run].run.workflow.clone(), run))
+                .collect(),
+            next,
+        }
+    }
+
+    pub(super) fn archive(&mut self, archival: &Archival) -> bool {
+        let Some(row) = self.runs.get_mut(&archival.run) else {
+            return false;
+        };
+        let is_whole = row.history.len() as u64 == archival.events;
+        if row.run.closed_at.is_none() || !is_whole || self.archives.contains_key(&archival.run) {
+            return false;
+        }
+        row.history.clear();
+        row.inbox.clear();
+        self.attempts.retain(|attempt| attempt.run != archival.run);
+        let archived = Archived {
+            at: self.now,
+            place: archival.place.clone(),
+        };
+        self.archives.insert(archival.run.clone(), archived);
+        true
     }
 
     pub(super) fn keep(&mut self, namespace: &Namespace, retention: Duration) {

@@ -12,7 +12,8 @@ use crate::model::{
     Timestamp, TypeName, WorkflowId,
 };
 use crate::store::{
-    CommandKind, Ending, Enlistment, NamespaceRecord, NewActivity, Ready, ScheduleKey, Target, Term,
+    Archived, CommandKind, Ending, Enlistment, NamespaceRecord, NewActivity, Ready, ScheduleKey,
+    Target, Term,
 };
 
 #[derive(Default)]
@@ -22,6 +23,8 @@ pub(super) struct Tables {
     pub(super) runs: BTreeMap<RunId, RunRow>,
     pub(super) tasks: BTreeMap<TaskId, TaskRow>,
     pub(super) attempts: Vec<Attempt>,
+    /// Where histories are kept that are no longer here.
+    pub(super) archives: BTreeMap<RunId, Archived>,
     pub(super) receipts: HashMap<(Namespace, WorkflowId, CommandKind, RequestId), RunId>,
     pub(super) fleet: BTreeMap<OwnerId, Member>,
     pub(super) roles: HashMap<String, Term>,
@@ -60,6 +63,8 @@ pub(super) struct RunRow {
     pub(super) history: Vec<Record>,
     pub(super) inbox: Vec<Record>,
     pub(super) buffered_signals: u64,
+    /// When it changed last.
+    pub(super) updated_at: Timestamp,
 }
 
 #[derive(Clone)]
@@ -97,7 +102,10 @@ pub(super) struct Member {
     pub(super) node: String,
     pub(super) is_live: bool,
     pub(super) scope: Option<Namespace>,
+    pub(super) began_at: Timestamp,
     pub(super) beat_at: Timestamp,
+    pub(super) build: Option<BuildId>,
+    pub(super) figures: Option<String>,
     pub(super) pid: u32,
     pub(super) is_draining: bool,
     pub(super) expires_at: Timestamp,

@@ -332,6 +332,10 @@ impl Store for Unsteady {
         retire(retire: &'a Retire) -> u64;
         tenants() -> Vec<Tenant>;
         census() -> crate::store::Census;
+        survey() -> crate::store::Survey;
+        examine(long: Duration) -> crate::store::Examination;
+        unarchived(page: &'a crate::store::ClosedRuns) -> crate::store::Unarchived;
+        archive(archival: &'a crate::store::Archival) -> bool;
         keep(namespace: &'a Namespace, retention: Duration) -> ();
         create_namespace(new: &'a NewNamespace) -> bool;
         change_namespace(change: &'a crate::store::NamespaceChange) -> bool;
@@ -345,7 +349,7 @@ impl Store for Unsteady {
         forget(idle: Duration, limit: u32) -> u64;
         unattended(page: &'a crate::store::Unattended) -> crate::store::Lacking;
         heartbeat(heartbeat: &'a Heartbeat) -> Option<Timestamp>;
-        bury(term: &'a Term) -> Vec<OwnerId>;
+        bury(term: &'a Term) -> Vec<crate::store::Buried>;
         elect(role: Role, holder: &'a OwnerId, ttl: Duration) -> Option<Term>;
         resign(term: &'a Term) -> ();
         enlist(worker: &'a Enlistment) -> ();

@@ -1,13 +1,14 @@
 //! From rows to what a call answers: the same for every dialect.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use coord_core::{Error, Result};
 
-use super::rows::{AttemptRow, AttributeRow, MemoRow, RecordRow, RunRow, TaskRow};
+use super::rows::{ArchiveRow, AttemptRow, AttributeRow, MemoRow, RecordRow, RunRow, TaskRow};
 use super::{
-    Claimed, ClaimedTask, Description, Lacking, Listing, Load, Loaded, LoadedRun, Overdue, Page,
-    Ready, Renewal, RenewalItem, Renewed, Role, Roles, StillHeld, Swept, Term, Unattended,
+    Buried, Claimed, ClaimedTask, Description, Lacking, Listing, Load, Loaded, LoadedRun, Overdue,
+    Page, Ready, Renewal, RenewalItem, Renewed, Role, Roles, StillHeld, Swept, Term, Unattended,
 };
 use crate::model::{
     Namespace, OwnerId, Queue, Record, RunId, TaskId, TaskKind, TaskStatus, Timestamp,
@@ -224,6 +225,8 @@ pub(super) struct SweptRow {
     pub(super) namespace: String,
     pub(super) queue: String,
     pub(super) status: String,
+    /// 1 when its owner was gone.
+    pub(super) is_gone: i64,
 }
 
 /// What was taken back.
@@ -237,6 +240,7 @@ pub(super) fn swept(rows: Vec<SweptRow>) -> Result<Swept> {
             continue;
         }
         swept.ready += 1;
+        swept.of_living += u64::from(row.is_gone == 0);
         let kind = kind_of(&row.task_type);
         let namespace = Namespace::new(row.namespace).map_err(corrupt)?;
         let queue = (namespace, Queue::new(row.queue).map_err(corrupt)?, kind);
@@ -318,7 +322,7 @@ pub(super) fn description(
     now: i64,
     run: RunRow,
     (tasks, attempts): (Vec<TaskRow>, Vec<AttemptRow>),
-    (attributes, memo): (Vec<AttributeRow>, Option<MemoRow>),
+    (attributes, memo, archived): (Vec<AttributeRow>, Option<MemoRow>, Option<ArchiveRow>),
 ) -> Result<Description> {
     Ok(Description {
         now: Timestamp::from_micros(now),
@@ -333,6 +337,7 @@ pub(super) fn description(
             .collect::<Result<_>>()?,
         attributes: AttributeRow::attributes(attributes)?,
         memo: MemoRow::memo(memo)?,
+        archived: archived.map(ArchiveRow::archived),
     })
 }
 
@@ -416,7 +421,7 @@ pub(super) fn roles(rows: Vec<RoleRow>, scope: Option<&Namespace>) -> Result<Rol
 pub(super) struct LookedAtRow {
     pub(super) run_id: String,
     pub(super) started_at: i64,
-    /// 1 when it lacks its workflow task.
+    /// 1 when it lacks its workflow task, 2 when it waits for an activity and has no task.
     pub(super) lacks: i64,
 }
 
@@ -430,17 +435,23 @@ pub(super) fn unattended(page: &Unattended, rows: &[LookedAtRow]) -> Result<Lack
         run_id(row).map(|run| (at, run))
     };
     let next = last.map(place).transpose()?;
-    let lacking = rows.iter().filter(|row| row.lacks != 0);
+    let lacking = |what| rows.iter().filter(move |row| row.lacks == what).map(run_id);
     Ok(Lacking {
-        runs: lacking.map(run_id).collect::<Result<_>>()?,
+        runs: lacking(1).collect::<Result<_>>()?,
+        of_activities: lacking(2).collect::<Result<_>>()?,
         next,
     })
 }
 
-/// The ids of incarnations.
-pub(super) fn owners(ids: Vec<String>) -> Result<Vec<OwnerId>> {
-    let owners = ids.into_iter().map(|id| OwnerId::new(id).map_err(corrupt));
-    owners.collect()
+/// Those who were declared dead, each with how many microseconds it was silent.
+pub(super) fn buried(rows: Vec<(String, i64)>) -> Result<Vec<Buried>> {
+    let buried = rows.into_iter().map(|(id, silent_us)| {
+        Ok(Buried {
+            id: OwnerId::new(id).map_err(corrupt)?,
+            silent_for: Duration::from_micros(u64::try_from(silent_us).unwrap_or(0)),
+        })
+    });
+    buried.collect()
 }
 
 /// A span as a statement adds it to an instant.

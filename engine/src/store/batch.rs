@@ -22,6 +22,7 @@ mod state;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use coord_core::signals::Detail;
 use coord_core::{Backoff, Error, ErrorKind, Result};
 
 use super::rows::{
@@ -30,6 +31,7 @@ use super::rows::{
 };
 use super::{Applied, Write, answers};
 use crate::model::Timestamp;
+use crate::signals::Signal;
 use asked::Asked;
 use state::State;
 
@@ -173,6 +175,8 @@ where
         let answer = tokio::time::timeout(PATIENCE, call()).await;
         match answer.unwrap_or_else(|_| Err(silent())) {
             Err(error) if error.kind() == ErrorKind::Contended && attempt + 1 < TRIES => {
+                let error = Detail::error(&error);
+                Signal::StoreContended { error }.emit();
                 tokio::time::sleep(BACKOFF.jittered(attempt)).await;
                 attempt += 1;
             }

@@ -90,6 +90,12 @@ pub struct QueueCensus {
 }
 
 impl QueueCensus {
+    /// Set aside, for whatever reason.
+    pub(crate) fn set_aside(&self) -> Tally {
+        let stuck = self.blocked_replay.and(self.blocked_poison);
+        stuck.and(self.blocked_imported)
+    }
+
     /// Of nothing.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn empty((namespace, queue, kind): (Namespace, Queue, TaskKind)) -> Self {

@@ -69,6 +69,8 @@ pub struct Claimed {
 pub struct ClaimedTask {
     /// The task, with the epoch of this claim.
     pub task: Task,
+    /// Since when it could be claimed.
+    pub due_at: Timestamp,
     /// For an activity: the event that scheduled it, with input and retry policy.
     pub scheduled: Option<Record>,
     /// For an activity: what the last heartbeat carried.
@@ -192,8 +194,10 @@ pub struct Unattended {
 /// The runs of a page that lack their workflow task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lacking {
-    /// Which.
+    /// Those that lack their workflow task.
     pub runs: Vec<RunId>,
+    /// Those that wait for an activity and have no task at all.
+    pub of_activities: Vec<RunId>,
     /// Where the next page begins; `None` when this was the last one.
     pub next: Option<(Timestamp, RunId)>,
 }
@@ -205,6 +209,8 @@ pub struct Swept {
     pub queues: Vec<(Namespace, Queue, TaskKind)>,
     /// How many tasks are ready again.
     pub ready: u64,
+    /// How many of them were taken from owners that live, and let their leases end.
+    pub of_living: u64,
     /// The tasks that were set aside.
     pub poisoned: Vec<TaskId>,
 }

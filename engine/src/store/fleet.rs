@@ -42,6 +42,15 @@ pub struct Registered {
     pub buried: u64,
 }
 
+/// An incarnation that was declared dead.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Buried {
+    /// Who.
+    pub id: OwnerId,
+    /// How long ago it gave its last sign of life.
+    pub silent_for: Duration,
+}
+
 /// A sign of life.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Heartbeat {
@@ -53,6 +62,8 @@ pub struct Heartbeat {
     pub draining: bool,
     /// Whether it ends with this: `stopped`, and its leases are free.
     pub stopped: bool,
+    /// What it did in the last minute, as others are to read it; `None` leaves what stands there.
+    pub figures: Option<String>,
 }
 
 /// What one process at a time does for all.

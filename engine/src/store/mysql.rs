@@ -6,11 +6,13 @@
 //! else has, and looks at each again. (A locking read in the order of the queue deadlocked in most
 //! attempts, and one that has to sort locks every candidate.)
 
+mod archive;
 mod batch;
 mod builds;
 mod census;
 mod claim;
 mod error;
+mod examine;
 mod fleet;
 mod hints;
 mod look;
@@ -25,6 +27,7 @@ mod server;
 mod session;
 mod shares;
 mod sql;
+mod survey;
 mod workers;
 
 use std::sync::Arc;
@@ -38,14 +41,16 @@ use super::batch::appends::{self, Appended};
 use super::batch::{self as batches, retry};
 use super::fairness::Tours;
 use super::{
-    Applied, Backlogs, BuildChange, Builds, CallerTransaction, Census, Claim, Claimed, Description,
-    DuePage, DueSchedules, Enlistment, Filter, Heartbeat, Hints, Lacking, Listing, Load, Loaded,
-    NamespaceChange, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page,
-    Registered, Registration, Renewal, Renewed, Reply, Retire, Role, Roles, ScheduleDescription,
-    ScheduleKey, ScheduleListing, SchedulePage, Server, Store, Sweep, Swept, Target, Tenant, Term,
+    Applied, Archival, Backlogs, BuildChange, Builds, Buried, CallerTransaction, Census, Claim,
+    Claimed, ClosedRuns, Description, DuePage, DueSchedules, Enlistment, Examination, Filter,
+    Heartbeat, Hints, Lacking, Listing, Load, Loaded, NamespaceChange, NamespaceListing,
+    NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page, Registered, Registration, Renewal,
+    Renewed, Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey, ScheduleListing,
+    SchedulePage, Server, Store, Survey, Sweep, Swept, Target, Tenant, Term, Unarchived,
     Unattended, WorkerFilter, WorkerRecord, Write,
 };
 use crate::model::{BuildId, Namespace, OwnerId, Run, Timestamp, micros};
+use crate::operator::Connections;
 use error::at;
 
 /// Connections of a process. Few are enough: writes share transactions, and claims are short.
@@ -251,6 +256,22 @@ impl Store for Mysql {
         Box::pin(retry(|| census::census(self)))
     }
 
+    fn survey(&self) -> Reply<'_, Survey> {
+        Box::pin(retry(|| survey::survey(self)))
+    }
+
+    fn unarchived<'a>(&'a self, page: &'a ClosedRuns) -> Reply<'a, Unarchived> {
+        Box::pin(retry(|| archive::unarchived(self, page)))
+    }
+
+    fn archive<'a>(&'a self, archival: &'a Archival) -> Reply<'a, bool> {
+        Box::pin(retry(|| archive::archive(&self.pool, archival)))
+    }
+
+    fn examine(&self, long: Duration) -> Reply<'_, Examination> {
+        Box::pin(retry(move || examine::examine(self, long)))
+    }
+
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Registered> {
         Box::pin(retry(|| fleet::register(self, registration)))
     }
@@ -259,7 +280,7 @@ impl Store for Mysql {
         Box::pin(retry(|| fleet::heartbeat(&self.pool, heartbeat)))
     }
 
-    fn bury<'a>(&'a self, term: &'a Term) -> Reply<'a, Vec<OwnerId>> {
+    fn bury<'a>(&'a self, term: &'a Term) -> Reply<'a, Vec<Buried>> {
         Box::pin(retry(|| fleet::bury(self, term)))
     }
 
@@ -322,6 +343,14 @@ impl Store for Mysql {
 
     fn hints(&self, after: Option<i64>) -> Reply<'_, Hints> {
         Box::pin(retry(move || hints::hints(&self.pool, after)))
+    }
+
+    fn connections(&self) -> Option<Connections> {
+        Some(Connections {
+            open: self.pool.size(),
+            idle: u32::try_from(self.pool.num_idle()).unwrap_or(u32::MAX),
+            most: self.pool.options().get_max_connections(),
+        })
     }
 
     fn within(&self, namespace: &Namespace) -> Arc<dyn Store> {

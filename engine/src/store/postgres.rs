@@ -4,11 +4,13 @@
 //! have locked, and serves each priority in the order of its index. Migrations take a lock that
 //! ends with their transaction; no call needs a session of its own.
 
+mod archive;
 mod batch;
 mod builds;
 mod census;
 mod claim;
 mod error;
+mod examine;
 mod fleet;
 mod hints;
 mod kept;
@@ -25,6 +27,7 @@ mod session;
 mod shares;
 mod single;
 mod sql;
+mod survey;
 mod workers;
 
 use std::sync::Arc;
@@ -38,14 +41,16 @@ use sqlx::{Connection, FromRow};
 use super::batch::{self as batches, retry};
 use super::fairness::Tours;
 use super::{
-    Applied, Backlogs, BuildChange, Builds, CallerTransaction, Census, Claim, Claimed, Description,
-    DuePage, DueSchedules, Enlistment, Filter, Heartbeat, Hints, Lacking, Listing, Load, Loaded,
-    NamespaceChange, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page,
-    Registered, Registration, Renewal, Renewed, Reply, Retire, Role, Roles, ScheduleDescription,
-    ScheduleKey, ScheduleListing, SchedulePage, Server, Store, Sweep, Swept, Target, Tenant, Term,
+    Applied, Archival, Backlogs, BuildChange, Builds, Buried, CallerTransaction, Census, Claim,
+    Claimed, ClosedRuns, Description, DuePage, DueSchedules, Enlistment, Examination, Filter,
+    Heartbeat, Hints, Lacking, Listing, Load, Loaded, NamespaceChange, NamespaceListing,
+    NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page, Registered, Registration, Renewal,
+    Renewed, Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey, ScheduleListing,
+    SchedulePage, Server, Store, Survey, Sweep, Swept, Target, Tenant, Term, Unarchived,
     Unattended, WorkerFilter, WorkerRecord, Write,
 };
 use crate::model::{BuildId, Namespace, OwnerId, Run, Timestamp, micros};
+use crate::operator::Connections;
 use crate::wake::Backend;
 use error::at;
 use kept::Kept;
@@ -309,6 +314,22 @@ impl Store for Postgres {
         Box::pin(retry(|| census::census(self)))
     }
 
+    fn survey(&self) -> Reply<'_, Survey> {
+        Box::pin(retry(|| survey::survey(self)))
+    }
+
+    fn unarchived<'a>(&'a self, page: &'a ClosedRuns) -> Reply<'a, Unarchived> {
+        Box::pin(retry(|| archive::unarchived(self, page)))
+    }
+
+    fn archive<'a>(&'a self, archival: &'a Archival) -> Reply<'a, bool> {
+        Box::pin(retry(|| archive::archive(self, archival)))
+    }
+
+    fn examine(&self, long: Duration) -> Reply<'_, Examination> {
+        Box::pin(retry(move || examine::examine(self, long)))
+    }
+
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Registered> {
         Box::pin(retry(|| fleet::register(self, registration)))
     }
@@ -317,7 +338,7 @@ impl Store for Postgres {
         Box::pin(retry(|| fleet::heartbeat(self, heartbeat)))
     }
 
-    fn bury<'a>(&'a self, term: &'a Term) -> Reply<'a, Vec<OwnerId>> {
+    fn bury<'a>(&'a self, term: &'a Term) -> Reply<'a, Vec<Buried>> {
         Box::pin(retry(|| fleet::bury(self, term)))
     }
 
@@ -380,6 +401,10 @@ impl Store for Postgres {
 
     fn hints(&self, after: Option<i64>) -> Reply<'_, Hints> {
         Box::pin(retry(move || hints::hints(self, after)))
+    }
+
+    fn connections(&self) -> Option<Connections> {
+        Some(self.sessions.connections())
     }
 
     fn within(&self, namespace: &Namespace) -> Arc<dyn Store> {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::Archived;
 use crate::model::{
     Attempt, Attribute, Attributes, Namespace, Run, RunId, RunStatus, TaskId, TaskKind, Timestamp,
     TypeName, WorkflowId,
@@ -22,6 +23,8 @@ pub struct Description {
     pub attributes: Attributes,
     /// What describes it to people.
     pub memo: Map<String, Value>,
+    /// Where its history is kept, when it is no longer here: then there are no attempts either.
+    pub archived: Option<Archived>,
 }
 
 /// A task as people see it.

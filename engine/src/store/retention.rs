@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::model::Namespace;
+use crate::model::{Namespace, Timestamp};
 
 /// Closed runs to remove, with all that belongs to them: their history, their failed attempts, the
-/// receipts of their commands, what they are found and described by, and the name of an instance
+/// receipts of their commands, where their history is kept, what they are found and described by, and the name of an instance
 /// whose current run they are. Links of their children to them stay.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Retire {
@@ -15,6 +15,8 @@ pub struct Retire {
     pub closed_for: Duration,
     /// How many runs at most.
     pub runs: u32,
+    /// Only runs whose history was handed over before, see [`Archival`](super::Archival).
+    pub archived: bool,
     /// How many events at most, but for the first run, which goes whatever it has.
     pub events: u64,
 }
@@ -26,6 +28,8 @@ pub struct Tenant {
     pub namespace: Namespace,
     /// For how long its closed runs are kept, where it was said.
     pub retention: Option<Duration>,
+    /// When the run was closed that is kept for the longest time; `None` when none is closed.
+    pub oldest_closed: Option<Timestamp>,
 }
 
 /// As many of `due`, the longest closed first, as go at once: run and number of events each.
@@ -51,6 +55,7 @@ mod tests {
         let retire = |runs, events| Retire {
             namespace: Namespace::default(),
             closed_for: Duration::ZERO,
+            archived: false,
             runs,
             events,
         };

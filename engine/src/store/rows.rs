@@ -1,11 +1,13 @@
 //! Rows as the tables hold them: what every dialect reads and writes.
 
+mod archive;
 mod census;
 mod marks;
 mod namespaces;
 mod retention;
 mod run;
 mod schedule;
+mod survey;
 mod task;
 mod workers;
 
@@ -15,6 +17,7 @@ use coord_core::{Error, Result};
 
 use crate::model::{Attempt, AttemptEnd, Failure, Fairness, Payload, Record, Timestamp, micros};
 
+pub(super) use archive::{ArchiveRow, ClosedRow, is_whole};
 pub(super) use census::{
     CensusRows, SCHEMA, census_of_nodes, census_of_schedules, census_of_tasks, role_keys,
 };
@@ -23,6 +26,10 @@ pub(super) use namespaces::NamespaceRow;
 pub(super) use retention::{DueRow, TenantRow};
 pub(super) use schedule::{
     FireRow, OpenRow, RevisionRow, ScheduleRow, Seen, schedule_columns, schedule_page,
+};
+pub(super) use survey::{
+    MINUTE_US, SurveyRows, survey_namespaces, survey_of_archives, survey_of_closed, survey_of_ends,
+    survey_of_nodes, survey_of_open, survey_of_starts,
 };
 pub(super) use workers::{BacklogRow, EndingRow, OpenRunsRow, WorkerRow};
 

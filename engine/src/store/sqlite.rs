@@ -6,11 +6,13 @@
 //!
 //! The clock is the machine's, in milliseconds.
 
+mod archive;
 mod batch;
 mod builds;
 mod census;
 mod claim;
 mod error;
+mod examine;
 mod fleet;
 mod hints;
 mod look;
@@ -24,6 +26,7 @@ mod retention;
 mod schedule;
 mod shares;
 mod sql;
+mod survey;
 mod workers;
 
 use std::path::{Path, PathBuf};
@@ -40,14 +43,16 @@ use super::batch::appends::{self, Appended};
 use super::batch::{self as batches, retry};
 use super::fairness::Tours;
 use super::{
-    Applied, Backlogs, BuildChange, Builds, CallerTransaction, Census, Claim, Claimed, Description,
-    DuePage, DueSchedules, Enlistment, Filter, Heartbeat, Hints, Lacking, Listing, Load, Loaded,
-    NamespaceChange, NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page,
-    Registered, Registration, Renewal, Renewed, Reply, Retire, Role, Roles, ScheduleDescription,
-    ScheduleKey, ScheduleListing, SchedulePage, Store, Sweep, Swept, Target, Tenant, Term,
-    Unattended, WorkerFilter, WorkerRecord, Write,
+    Applied, Archival, Backlogs, BuildChange, Builds, Buried, CallerTransaction, Census, Claim,
+    Claimed, ClosedRuns, Description, DuePage, DueSchedules, Enlistment, Examination, Filter,
+    Heartbeat, Hints, Lacking, Listing, Load, Loaded, NamespaceChange, NamespaceListing,
+    NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page, Registered, Registration, Renewal,
+    Renewed, Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey, ScheduleListing,
+    SchedulePage, Store, Survey, Sweep, Swept, Target, Tenant, Term, Unarchived, Unattended,
+    WorkerFilter, WorkerRecord, Write,
 };
 use crate::model::{BuildId, Namespace, OwnerId, Run, Timestamp, micros};
+use crate::operator::Connections;
 use presence::Presence;
 
 /// How long SQLite itself waits for the write lock of another process. Transactions are short;
@@ -298,6 +303,22 @@ impl Store for Sqlite {
         Box::pin(retry(|| census::census(self)))
     }
 
+    fn survey(&self) -> Reply<'_, Survey> {
+        Box::pin(retry(|| survey::survey(self)))
+    }
+
+    fn unarchived<'a>(&'a self, page: &'a ClosedRuns) -> Reply<'a, Unarchived> {
+        Box::pin(retry(|| archive::unarchived(self, page)))
+    }
+
+    fn archive<'a>(&'a self, archival: &'a Archival) -> Reply<'a, bool> {
+        Box::pin(retry(|| archive::archive(&self.writer, archival)))
+    }
+
+    fn examine(&self, _: Duration) -> Reply<'_, Examination> {
+        Box::pin(retry(|| examine::examine(self)))
+    }
+
     fn register<'a>(&'a self, registration: &'a Registration) -> Reply<'a, Registered> {
         Box::pin(async {
             let proof = self.presence.as_ref().and_then(|it| it.prove());
@@ -310,7 +331,7 @@ impl Store for Sqlite {
         Box::pin(retry(|| fleet::heartbeat(&self.writer, heartbeat)))
     }
 
-    fn bury<'a>(&'a self, term: &'a Term) -> Reply<'a, Vec<OwnerId>> {
+    fn bury<'a>(&'a self, term: &'a Term) -> Reply<'a, Vec<Buried>> {
         Box::pin(retry(|| fleet::bury(self, term)))
     }
 
@@ -373,6 +394,16 @@ impl Store for Sqlite {
 
     fn hints(&self, after: Option<i64>) -> Reply<'_, Hints> {
         Box::pin(retry(move || hints::hints(&self.reader, after)))
+    }
+
+    fn connections(&self) -> Option<Connections> {
+        let of = |pool: &SqlitePool| Connections {
+            open: pool.size(),
+            idle: u32::try_from(pool.num_idle()).unwrap_or(u32::MAX),
+            most: pool.options().get_max_connections(),
+        };
+        let (writer, reader) = (of(&self.writer), of(&self.reader));
+        Some(writer.and(reader))
     }
 
     fn within(&self, namespace: &Namespace) -> Arc<dyn Store> {

@@ -11,7 +11,7 @@ use crate::model::{Namespace, OwnerId, Queue, RunId, TaskId, TaskKind, Timestamp
 
 pub use command::{CommandKind, Deliver, OnDuplicate, Start, Terminate};
 pub use give_back::{BlockedReason, PutBack, PutBackHow, Settle};
-pub use turn::{Append, Closing, Fence, NewActivity, Then, Turn};
+pub use turn::{Append, Closing, Fence, NewActivity, Restore, Then, Turn};
 
 /// One write of a batch.
 #[derive(Clone, PartialEq, Debug)]
@@ -38,6 +38,10 @@ pub enum Write {
     /// due, or messages wait, or it waits for an instant. Its history stays as it is. Answered
     /// `Done`, or `NotFound` if it lacks nothing.
     Repair(RunId),
+    /// Gives a run back the task of an activity that its history has scheduled and that has no
+    /// outcome, if it has none and the run stands as it was seen. Answered `Done`, or `NotFound` if it
+    /// lacks nothing or has gone on.
+    Restore(Box<Restore>),
     /// Creates or changes a schedule, and starts what it fires. Answered `Scheduled`, `Stale` or
     /// `NotFound`.
     Schedule(Box<ScheduleWrite>),

@@ -2,7 +2,8 @@
 
 use coord_core::Result;
 
-use super::{PAUSE, RUNS, overdue, repair, take_back};
+use super::walk::{RUNS, repair, restore};
+use super::{PAUSE, overdue, take_back};
 use crate::engine::Engine;
 use crate::model::RunId;
 use crate::store::Unattended;
@@ -68,6 +69,9 @@ impl Engine {
                 let found = core.store.unattended(&page).await?;
                 for run in found.runs {
                     repaired.runs += u64::from(repair(core, run).await?);
+                }
+                for run in found.of_activities {
+                    repaired.runs += u64::from(restore(core, run).await?);
                 }
                 heard(&repaired);
                 after = found.next;

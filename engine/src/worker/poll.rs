@@ -105,13 +105,14 @@ impl Shop {
             match self.claim(&watches, &requests).await {
                 Ok(claimed) => {
                     self.core.clock.observe(claimed.now, sent);
+                    self.core.meter.claimed(&claimed);
                     failures = 0;
                     if let Some(by) = waited_for.take() {
                         let found = match claimed.tasks.as_slice() {
                             [] => Found::Nothing,
                             _ => Found::Work,
                         };
-                        Signal::Probe { by, found }.emit();
+                        self.core.meter.looked(by, found);
                     }
                     self.begin(&mut watches, requests, claimed, sent);
                 }

@@ -14,7 +14,7 @@ use super::Shop;
 use super::leases::LeaseGuard;
 use super::live::{Live, Stand, Trouble};
 use crate::model::{Closed, Event, Record, RunId, Task, TaskId, TypeName};
-use crate::signals::Signal;
+use crate::signals::{Cached, Signal};
 use crate::store::{
     Append, ClaimedTask, Fence, Lease, Load, LoadedRun, Outcome, Then, Turn, Write,
 };
@@ -57,6 +57,7 @@ impl Shop {
     /// The run of `task`, as far as its history goes, with the messages that wait.
     async fn live(&self, task: &Task) -> Result<Box<Live>, Trouble> {
         let cached = self.cache.take(&task.run);
+        let is_hit = cached.is_some();
         let known = cached
             .as_ref()
             .map_or(0, |live| live.draft.state().length());
@@ -70,6 +71,9 @@ impl Shop {
             }
             None => self.replay(&loaded, &events)?,
         };
+        self.core
+            .meter
+            .cached(if is_hit { Cached::Hit } else { Cached::Miss });
         live.take(loaded.inbox);
         Ok(live)
     }

@@ -140,6 +140,7 @@ pub(crate) async fn a_worker_is_seen_as_long_as_its_process_lives(stage: Stage) 
         ttl: LONG,
         draining: false,
         stopped: true,
+        figures: None,
     };
     stage.store.heartbeat(&end).await.expect("an answer");
     assert_eq!(seen(&all).await, []);

@@ -271,3 +271,112 @@ pub(crate) async fn an_engine_says_how_it_is(stage: Stage) {
     let census = engine.census().await.expect("counted");
     assert_eq!(census.nodes.live, 1);
 }
+
+pub(crate) async fn a_run_that_lost_its_rows_says_which(stage: Stage) {
+    // One that mends nothing, so that it stays as it is.
+    let engine = stage.database.builder().without_recovery().start().await;
+    let engine = engine.expect("it starts");
+    let worker = worker(&engine);
+    let activity = started(&engine, Standing::Unknown).await;
+    explained(&activity, Liveness::ActivityTaskReady).await;
+    let timer = started(&engine, Standing::Timer).await;
+    explained(&timer, Liveness::TimerScheduled).await;
+    assert!(worker.shutdown(SOON).await);
+    let begun = started(&engine, Standing::End).await;
+    if !stage.database.execute("DELETE FROM workflow_tasks").await {
+        return;
+    }
+
+    let lost = explained(&activity, Liveness::ActivityRunningWithoutTask).await;
+    assert_eq!(lost.row.table, "workflow_runs");
+    assert_eq!(lost.row.key, lost.run.to_string());
+    for handle in [&timer, &begun] {
+        let lost = explained(handle, Liveness::RepairNeeded).await;
+        assert_eq!(lost.row.key, lost.run.to_string());
+    }
+    let lacking = stage.store.survey().await.expect("counted").lacking;
+    assert_eq!(lacking.count, 2, "what lacks its workflow task");
+}
+
+pub(crate) async fn a_run_that_was_brought_in_or_took_processes_down_waits_to_be_resumed(
+    stage: Stage,
+) {
+    let engine = stage.database.engine().await;
+    let waiting = started(&engine, Standing::Signal).await;
+    let first = worker(&engine);
+    explained(&waiting, Liveness::WaitingForSignal).await;
+    let history = waiting.export().await.expect("a history");
+    assert!(first.shutdown(SOON).await);
+    let elsewhere = coord_engine::model::Namespace::new("elsewhere").expect("a name");
+    let other = stage.database.another().await;
+    let there = other.engine().await;
+    let there = there.client(elsewhere, Queue::default());
+    let poisoned = started(&engine, Standing::Timer).await;
+
+    there.import(&history).await.expect("imported");
+    let imported = there.handle(STAND, waiting.id().clone());
+    let claim = stage.claim_of(TaskKind::Workflow, Queue::default().as_str(), 1);
+    let claim = coord_engine::store::Claim {
+        wanted: claim
+            .wanted
+            .into_iter()
+            .map(|wanted| coord_engine::store::Wanted {
+                names: vec![coord_engine::model::TypeName::new("tests.stand").expect("a name")],
+                ..wanted
+            })
+            .collect(),
+        ..claim
+    };
+    let mut deaths = 0;
+    // Each who takes it is gone a moment later.
+    while stage
+        .store
+        .census()
+        .await
+        .expect("counted")
+        .total(|it| it.blocked_poison)
+        .count
+        == 0
+    {
+        let dying = coord_engine::store::Claim {
+            owner: crate::stage::owner(&format!("dies{deaths}")),
+            ttl: Duration::from_millis(20),
+            ..claim.clone()
+        };
+        let claimed = stage.claim(&dying).await.tasks.pop();
+        if let Some(claimed) = claimed {
+            stage.pass(claimed.task.lease_expires_at).await;
+            deaths += 1;
+        }
+        stage.sweep().await;
+        assert!(deaths < 20, "it is never set aside");
+    }
+
+    let aside = explained(&imported, Liveness::WorkflowImported).await;
+    assert!(aside.action.contains("resume"), "{aside:?}");
+    let aside = explained(&poisoned, Liveness::WorkflowPoisoned).await;
+    assert!(aside.action.contains("resume"), "{aside:?}");
+    assert_eq!(aside.row.table, "workflow_tasks");
+    let _worker = worker(&engine);
+    poisoned.resume().await.expect("resumed");
+    explained(&poisoned, Liveness::TimerScheduled).await;
+}
+
+pub(crate) async fn a_queue_that_nobody_serves_is_told_from_a_slow_one(stage: Stage) {
+    let engine = stage.database.engine().await;
+    let _worker = worker(&engine);
+    stage.start("nobody").await;
+    let late = "UPDATE workflow_tasks SET available_at = available_at - 60000000";
+    if !stage.database.execute(late).await {
+        return;
+    }
+
+    let report = engine.health().await;
+
+    let routing = report.check("routing_health").expect("looked at");
+    assert_eq!(routing.status, Status::Warning, "{routing:?}");
+    assert!(routing.message.contains("nobody of tests"), "{routing:?}");
+    assert_eq!(routing.count, 1);
+    assert!(routing.age >= Duration::from_mins(1));
+    assert!(report.is_ready(), "others are served");
+}

@@ -1,6 +1,7 @@
 //! The promises of the port, each a test of the name that the port gives it, on every dialect.
 
 mod alike;
+mod archives;
 mod builds;
 mod callers;
 mod claims;
@@ -9,6 +10,7 @@ mod crowds;
 mod deaths;
 mod deploys;
 mod dialect;
+mod doctors;
 mod due_schedules;
 mod ends;
 mod environment;
@@ -25,6 +27,7 @@ mod messages;
 mod namespaces;
 #[cfg(feature = "mysql")]
 mod old;
+mod operators;
 mod pages;
 #[cfg(feature = "postgres")]
 mod pooled;
@@ -155,7 +158,30 @@ on_every_dialect! {
         a_census_counts_what_stands_with_its_age
         a_run_says_why_it_does_not_move
         a_run_that_went_wrong_says_what_to_do
+        a_run_that_lost_its_rows_says_which
+        a_run_that_was_brought_in_or_took_processes_down_waits_to_be_resumed
+        a_queue_that_nobody_serves_is_told_from_a_slow_one
         an_engine_says_how_it_is
+    }
+    operators {
+        a_survey_counts_runs_and_shows_processes
+        a_snapshot_shows_what_a_fleet_does
+    }
+    archives {
+        a_history_leaves_when_all_of_it_is_kept_elsewhere
+        closed_runs_come_in_pages_and_those_without_history_are_passed_over
+        a_run_without_its_history_is_removed_when_its_time_has_come
+        an_archived_run_says_where_its_history_is_and_keeps_its_result
+        what_an_archive_does_not_take_stays
+        two_archives_at_once_hand_each_history_over_and_lose_none
+    }
+    doctors {
+        a_database_as_it_should_be_has_no_error
+        an_index_that_is_gone_is_missed_and_shows_in_the_plan
+        a_schema_of_another_version_is_found
+        a_transaction_that_is_under_way_for_long_is_found
+        a_database_that_may_lose_what_it_confirms_is_found
+        a_reader_that_holds_up_the_log_is_found
     }
     environment {
         an_engine_is_what_its_environment_says
@@ -254,6 +280,8 @@ on_every_dialect! {
         what_is_left_of_many_is_taken_back_to_the_last_one
         a_run_that_lost_its_task_goes_on
         a_run_that_lacks_nothing_is_left_alone
+        an_activity_that_lost_its_task_goes_on
+        a_run_whose_activities_lost_their_tasks_ends
         a_run_whose_activity_took_processes_down_is_resumed
         what_ends_while_somebody_looks_is_not_taken_back
     }

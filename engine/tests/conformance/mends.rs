@@ -3,10 +3,15 @@
 
 use std::time::Duration;
 
-use coord_engine::model::{Due, Queue, RunId, TaskKind, Timeouts, Timestamp, Wait};
-use coord_engine::store::{
-    Claim, NewActivity, Outcome, Start, Sweep, Target, Then, Turn, Unattended, Write,
+use coord_engine::flow::{Activity, Context, Workflow, join};
+use coord_engine::model::{
+    Due, EventKind, Failure, Queue, RunId, TaskKind, Timeouts, Timestamp, Wait,
 };
+use coord_engine::store::{
+    Claim, NewActivity, Outcome, Restore, Start, Sweep, Target, Then, Turn, Unattended, Write,
+};
+
+use coord_engine::worker::Attempt;
 
 use crate::stage::{
     LONG, Stage, activity, closing, completed, namespace, queue, record, settle, signal, turn,
@@ -277,4 +282,119 @@ pub(crate) async fn what_ends_while_somebody_looks_is_not_taken_back(stage: Stag
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// A run that waits for an activity, as its history says.
+async fn waits_for_activity(stage: &Stage, id: &str) -> (RunId, NewActivity) {
+    let run = stage.start(id).await;
+    let task = stage.claim_workflow(id).await;
+    let activity = activity(1, id);
+    let scheduled = Turn {
+        records: vec![record("ActivityScheduled", 2)],
+        activities: vec![activity.clone()],
+        then: Then::Wait {
+            due: None,
+            wait: Some(Wait::Activity),
+        },
+        ..turn(&task)
+    };
+    assert!(matches!(stage.apply(scheduled).await, Outcome::Done { .. }));
+    (run, activity)
+}
+
+pub(crate) async fn an_activity_that_lost_its_task_goes_on(stage: Stage) {
+    let (lost, activity) = waits_for_activity(&stage, "lost").await;
+    let held = stage.claim_activity("lost").await;
+    let (whole, of_whole) = waits_for_activity(&stage, "whole").await;
+    let delete = "DELETE FROM workflow_tasks WHERE workflow_id = 'lost'";
+    if !stage.database.execute(delete).await {
+        return;
+    }
+    let restore = |run: &RunId, activity: &NewActivity, history_length| {
+        Write::Restore(Box::new(Restore {
+            run: run.clone(),
+            history_length,
+            activity: activity.clone(),
+            attempts: 1,
+        }))
+    };
+    let page = Unattended {
+        namespace: namespace(),
+        after: None,
+        limit: 100,
+    };
+
+    let found = stage.store.unattended(&page).await.expect("an answer");
+    assert_eq!(found.runs, []);
+    assert_eq!(found.of_activities, std::slice::from_ref(&lost));
+    for (run, activity, length, why) in [
+        (&whole, &of_whole, 2, "it has its task"),
+        (&lost, &activity, 1, "it has gone on since"),
+    ] {
+        let refused = stage.apply(restore(run, activity, length)).await;
+        assert_eq!(refused, Outcome::NotFound, "{why}");
+    }
+    let restored = stage.apply(restore(&lost, &activity, 2)).await;
+    assert!(matches!(restored, Outcome::Done { .. }), "{restored:?}");
+    let again = stage.apply(restore(&lost, &activity, 2)).await;
+    assert_eq!(again, Outcome::NotFound, "once");
+
+    // Who had the lost one writes nothing more.
+    assert_eq!(stage.apply(settle(&held)).await, Outcome::Lost);
+    let again = stage.claim_activity("lost").await;
+    assert!(again.task.epoch > held.task.epoch);
+    assert_eq!(again.task.attempt, 2);
+    assert!(again.scheduled.is_some());
+    let settled = stage.apply(settle(&again)).await;
+    assert!(matches!(settled, Outcome::Done { .. }), "{settled:?}");
+    let found = stage.store.unattended(&page).await.expect("an answer");
+    assert_eq!(found.of_activities, []);
+    let late = stage.apply(restore(&lost, &activity, 2)).await;
+    assert_eq!(late, Outcome::NotFound, "its result waits to be heard");
+}
+
+const BOTH: Workflow<(), u32> = Workflow::new("tests.both");
+const ONE: Activity<u32, u32> = Activity::new("tests.one");
+
+async fn both(ctx: Context, (): ()) -> Result<u32, Failure> {
+    let (one, other) = join(ctx.activity(ONE, &1), ctx.activity(ONE, &2)).await;
+    Ok(one? + other?)
+}
+
+async fn one(_: Attempt, number: u32) -> Result<u32, Failure> {
+    Ok(number)
+}
+
+pub(crate) async fn a_run_whose_activities_lost_their_tasks_ends(stage: Stage) {
+    let first = stage.database.builder().without_recovery().start().await;
+    let first = first.expect("it starts");
+    let worker = first.worker(namespace(), Queue::default());
+    let turns = worker.workflow(BOTH, both).start();
+    let client = first.client(namespace(), Queue::default());
+    let started = client.start(BOTH, id("w"), &()).await;
+    let handle = started.expect("started").handle;
+    let waits = async || {
+        let described = handle.describe().await.expect("an answer").expect("a run");
+        described.run.wait == Some(Wait::Activity)
+    };
+    while !waits().await {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    if !stage.database.execute("DELETE FROM workflow_tasks").await {
+        return;
+    }
+
+    // The first look of one that looks after the others.
+    let second = stage.database.engine().await;
+    let worker = second.worker(namespace(), Queue::default());
+    let activities = worker.activity(ONE, one).start();
+
+    let done = handle.result(Duration::from_mins(1)).await;
+    assert_eq!(done.expect("an answer"), Some(Ok(3)));
+    let events = handle.history().await.expect("a history");
+    let scheduled = events.iter();
+    let scheduled = scheduled.filter(|event| matches!(event.kind, EventKind::ActivityScheduled(_)));
+    assert_eq!(scheduled.count(), 2, "nothing is made up");
+    assert!(turns.shutdown(Duration::from_mins(1)).await);
+    assert!(activities.shutdown(Duration::from_mins(1)).await);
 }

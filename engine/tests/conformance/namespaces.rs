@@ -36,7 +36,10 @@ async fn found(store: &dyn Store) -> Vec<String> {
     let overdue = store.overdue(100).await.expect("an answer");
     let due = store.due_schedules(&DUE).await.expect("an answer");
     let tenants = store.tenants().await.expect("an answer");
-    let mut found: Vec<_> = buried.iter().map(|dead| format!("dead {dead}")).collect();
+    let mut found: Vec<_> = buried
+        .iter()
+        .map(|dead| format!("dead {}", dead.id))
+        .collect();
     found.extend((swept != Swept::default()).then(|| format!("left {}", swept.ready)));
     found.extend(
         overdue

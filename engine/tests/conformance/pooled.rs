@@ -6,8 +6,8 @@ use coord_core::{ErrorKind, Result, Variable};
 use coord_engine::model::RunId;
 use coord_engine::store::Postgres;
 use coord_engine::store::{
-    DueSchedules, Filter, Heartbeat, Listing, Retire, Role, ScheduleKey, ScheduleListing, Store,
-    Sweep, Target,
+    DueSchedules, Filter, Heartbeat, Listing, Pooler, Retire, Role, ScheduleKey, ScheduleListing,
+    Store, Sweep, Target,
 };
 
 use crate::server;
@@ -42,6 +42,8 @@ pub(crate) async fn a_named_statement_that_a_pooler_loses_says_what_to_do(stage:
         }
     }
 
+    let examined = named().examine(LONG).await.expect("by statements in text");
+    assert_eq!(examined.pooler, Pooler::Untold, "{examined:?}");
     let refused = refused.expect("both cannot have one name for their own");
     assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused:?}");
     let what = refused.message();
@@ -95,6 +97,7 @@ async fn every_call(store: &dyn Store, run: &RunId) -> Result<()> {
         poison_after: 2,
     };
     let retire = Retire {
+        archived: false,
         namespace: namespace(),
         closed_for: LONG,
         runs: 10,
@@ -105,6 +108,7 @@ async fn every_call(store: &dyn Store, run: &RunId) -> Result<()> {
         ttl: LONG,
         draining: false,
         stopped: false,
+        figures: None,
     };
     store.load(&[]).await?;
     store.describe(&Target::Run(run.clone())).await?;
@@ -122,6 +126,7 @@ async fn every_call(store: &dyn Store, run: &RunId) -> Result<()> {
     store.hints(None).await?;
     if let Some(term) = store.elect(Role::Retention, &owner("nobody"), LONG).await? {
         store.bury(&term).await?;
+        store.survey().await?;
         store.resign(&term).await?;
     }
     Ok(())

@@ -15,6 +15,7 @@ async fn retire(stage: &Stage, closed_for: Duration, runs: u32) -> u64 {
         namespace: namespace(),
         closed_for,
         runs,
+        archived: false,
         events: 1000,
     };
     stage.store.retire(&retire).await.expect("removed")
@@ -148,6 +149,7 @@ pub(crate) async fn a_namespace_has_its_own_retention(stage: Stage) {
     let tenant = |namespace, retention| Tenant {
         namespace,
         retention,
+        oldest_closed: None,
     };
     let expected = [
         tenant(elsewhere, Some(Duration::from_micros(7))),

@@ -9,6 +9,7 @@ use coord_engine::model::{Failure, Namespace, Queue};
 use coord_engine::worker::Attempt;
 use coord_engine::{Engine, Recovery};
 use coord_tests::recorder::recorder;
+use coord_tests::wait::eventually;
 use sqlx::{Connection as _, Executor as _, SqliteConnection};
 
 use super::{DOUBLE, SOON, Stage, double, id, worker};
@@ -69,6 +70,56 @@ async fn a_run_whose_task_was_removed_is_reported_and_goes_on() {
     recorder().event("engine.run_repaired", &about, SOON).await;
     let result = started.handle.result(SOON).await.expect("an answer");
     assert_eq!(result, Some(Ok(8)));
+}
+
+#[tokio::test]
+async fn a_process_that_is_gone_is_reported_with_how_long_it_was_silent() {
+    let stage = Stage::new();
+    let builder = || Engine::builder(stage.store()).recovery(quick());
+    let _recovers = builder().start().await.expect("our file");
+    let gone = builder().without_recovery().start().await;
+    let gone = gone.expect("our file");
+    let snapshot = gone.operator_snapshot().await.expect("read");
+    let process = snapshot.nodes[1].instance_id.clone();
+
+    drop(gone);
+
+    let about = [("process", process.as_str())];
+    let event = recorder().event("engine.death_found", &about, SOON).await;
+    let silent: f64 = event
+        .field("silent_ms")
+        .expect("a span")
+        .parse()
+        .expect("a number");
+    assert!(silent >= quick().ttl.as_secs_f64() * 1000.0, "{silent}");
+}
+
+#[tokio::test]
+async fn a_process_that_was_declared_dead_and_lives_says_so_and_goes_on() {
+    let stage = Stage::new();
+    let engine = Engine::builder(stage.store()).recovery(quick()).start();
+    let engine = engine.await.expect("our file");
+    let node = async || {
+        let snapshot = engine.operator_snapshot().await.expect("read");
+        snapshot.nodes.first().map(|node| node.instance_id.clone())
+    };
+    let before = node().await.expect("it is seen");
+    let url = format!("sqlite://{}", stage.path("work.db").display());
+    let behind = SqliteConnection::connect(&url).await;
+    let mut behind = behind.expect("the file is there");
+    let buried = behind.execute("UPDATE engine_instances SET status = 'dead'");
+    assert_eq!(buried.await.expect("buried").rows_affected(), 1);
+
+    let about = [("process", before.as_str())];
+    recorder().event("engine.declared_dead", &about, SOON).await;
+
+    eventually(SOON, "it lives under another name", || async {
+        node().await.is_some_and(|now| now != before)
+    })
+    .await;
+    recorder()
+        .event("engine.store.connections", &[], SOON)
+        .await;
 }
 
 /// A node whose only thread is blocked by its code until the sender goes, and what it says then.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use coord_core::ErrorKind;
+use coord_engine::archive::Folder;
 use coord_engine::flow::join_all;
 use coord_engine::flow::{Context, Workflow};
 use coord_engine::model::{Failure, Namespace, Queue, Retry};
@@ -40,6 +42,76 @@ async fn turns_and_commits_are_measured() {
     assert_eq!(handle.result(SOON).await.expect("an answer"), Some(Ok(2)));
     recorder().event("engine.turn", &[], SOON).await;
     recorder().event("engine.commit", &[], SOON).await;
+    for (key, field, value) in [
+        ("engine.store.called", "call", "claim"),
+        ("engine.run.started", "runs", "1"),
+        ("engine.run.read", "cached", "miss"),
+        ("engine.run.closed", "how", "completed"),
+        ("engine.task.done", "kind", "activity"),
+        ("engine.task.claimed", "how", "taken_along"),
+    ] {
+        recorder().event(key, &[(field, value)], SOON).await;
+    }
+}
+
+#[tokio::test]
+async fn how_long_tasks_wait_is_measured_from_when_they_were_due() {
+    let stage = Stage::new();
+    let engine = stage.engine().await;
+    let client = engine.client(Namespace::default(), Queue::default());
+    let started = client.start(WORK, id("a"), &1).await.expect("started");
+    tokio::time::sleep(LEASE).await;
+
+    let only = worker(&engine).workflow(WORK, calm);
+    let _worker = only.activity(DOUBLE, double).start();
+
+    let result = started.handle.result(SOON).await.expect("an answer");
+    assert_eq!(result, Some(Ok(2)));
+    let about = [("kind", "workflow")];
+    let event = recorder()
+        .event("engine.task.picked_up", &about, SOON)
+        .await;
+    let waited: f64 = event
+        .field("waited_ms")
+        .expect("a span")
+        .parse()
+        .expect("a number");
+    assert!(waited > 0.0, "{waited}");
+    let polled = [("how", "polled"), ("kind", "workflow")];
+    recorder().event("engine.task.claimed", &polled, SOON).await;
+}
+
+#[tokio::test]
+async fn histories_that_are_handed_over_are_counted_and_those_that_are_not_are_reported() {
+    let stage = Stage::new();
+    let engine = stage.engine().await;
+    let only = worker(&engine).workflow(WORK, calm);
+    let _worker = only.activity(DOUBLE, double).start();
+    let client = engine.client(Namespace::default(), Queue::default());
+    let started = client.start(WORK, id("a"), &1).await.expect("started");
+    let result = started.handle.result(SOON).await.expect("an answer");
+    assert_eq!(result, Some(Ok(2)));
+    let file = stage.path("file");
+    std::fs::write(&file, "no folder").expect("written");
+
+    let shut = Folder::new(&file);
+    let failed = engine.archive_closed_runs(&shut, Duration::ZERO).await;
+    assert_eq!(
+        failed.expect_err("no folder").kind(),
+        ErrorKind::Unavailable
+    );
+    let run = started.handle.run().expect("it is started").to_string();
+    let about = [("run", run.as_str())];
+    recorder()
+        .event("engine.archive.failed", &about, SOON)
+        .await;
+
+    let archive = Folder::new(stage.path("archive"));
+    let passed = engine.archive_closed_runs(&archive, Duration::ZERO).await;
+    assert_eq!(passed.expect("passed").archived, 1);
+    recorder()
+        .event("engine.archive.done", &[("runs", "1")], SOON)
+        .await;
 }
 
 #[tokio::test]
@@ -166,6 +238,7 @@ async fn a_database_that_does_not_answer_is_reported_and_waited_for() {
         .await
         .expect("nobody writes for long");
     recorder().event("engine.store_failed", &[], SOON).await;
+    recorder().event("engine.store.contended", &[], SOON).await;
     other.execute("ROLLBACK").await.expect("it has begun");
 
     assert_eq!(handle.result(SOON).await.expect("an answer"), Some(Ok(2)));

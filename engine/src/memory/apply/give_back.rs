@@ -1,8 +1,8 @@
 //! What its owner is done with, or gives back, and what goes on again.
 
-use crate::memory::tables::{Tables, TaskRow};
-use crate::model::{RunId, TaskStatus, shown};
-use crate::store::{LOST_EPOCHS, Outcome, PutBack, PutBackHow, Settle, Target};
+use crate::memory::tables::{RunRow, Tables, TaskRow};
+use crate::model::{RunId, TaskId, TaskStatus, shown};
+use crate::store::{LOST_EPOCHS, Outcome, PutBack, PutBackHow, Restore, Settle, Target};
 
 impl Tables {
     pub(super) fn settle(&mut self, settle: &Settle) -> Outcome {
@@ -77,5 +77,27 @@ impl Tables {
         task.epoch += LOST_EPOCHS;
         self.put(task);
         self.done(run)
+    }
+
+    pub(super) fn restore(&mut self, restore: &Restore) -> Outcome {
+        let turn = self.tasks.get(&TaskId::of(&restore.run, 0));
+        let is_free = turn.is_none_or(|task| task.status == TaskStatus::Ready);
+        let stands = |row: &&RunRow| {
+            row.run.closed_at.is_none()
+                && row.history.len() as u64 == restore.history_length
+                && row.inbox.is_empty()
+                && is_free
+        };
+        let Some(row) = self.runs.get(&restore.run).filter(stands) else {
+            return Outcome::NotFound;
+        };
+        let mut task = TaskRow::activity(row, &restore.activity, self.now);
+        if self.tasks.contains_key(&task.id) {
+            return Outcome::NotFound;
+        }
+        task.epoch += LOST_EPOCHS;
+        task.attempt = restore.attempts;
+        self.put(task);
+        self.done(&restore.run)
     }
 }

@@ -6,6 +6,7 @@ use super::super::rows::{InstanceRow, KinRow, RunRow};
 use super::super::{
     Fence, ScheduleKey, ScheduleWrite, Start, Target, Terminate, Then, Turn, Write,
 };
+use crate::model::TaskId;
 
 type Instance = (String, String);
 
@@ -42,6 +43,11 @@ impl Asked {
                 Write::Terminate(terminate) => asked.terminate(terminate),
                 Write::Resume(target) => asked.resume(target),
                 Write::Repair(run) => asked.run(run.as_str()),
+                Write::Restore(restore) => {
+                    asked.run(restore.run.as_str());
+                    let task = TaskId::of(&restore.run, restore.activity.step);
+                    asked.task(task.as_str());
+                }
                 Write::Schedule(schedule) => asked.schedule(schedule),
                 Write::Unschedule(ScheduleKey { namespace, id }) => {
                     let key = (namespace.to_string(), id.to_string());

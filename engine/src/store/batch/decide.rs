@@ -37,6 +37,7 @@ impl State {
             Write::Terminate(terminate) => self.terminate(terminate),
             Write::Resume(target) => self.resume(target),
             Write::Repair(run) => self.repair(run.as_str()),
+            Write::Restore(restore) => self.restore(restore),
             Write::Schedule(schedule) => self.schedule(schedule),
             Write::Unschedule(key) => Ok(self.unschedule(key)),
         }

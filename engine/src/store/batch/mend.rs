@@ -2,8 +2,8 @@
 
 use coord_core::Result;
 
-use super::super::rows::{TaskRow, signed};
-use super::super::{LOST_EPOCHS, Outcome, Target};
+use super::super::rows::{RunRow, TaskRow, signed};
+use super::super::{LOST_EPOCHS, Outcome, Restore, Target};
 use super::state::State;
 use crate::model::{RunStatus, TaskStatus, Wait};
 
@@ -46,6 +46,31 @@ impl State {
         }
         let mut task = TaskRow::workflow(row, now, now);
         task.lease_epoch += signed(LOST_EPOCHS);
+        self.insert_task(task);
+        self.done(run)
+    }
+
+    /// Gives a run the task of an activity that nothing else stands for.
+    pub(super) fn restore(&mut self, restore: &Restore) -> Result<Outcome> {
+        let (run, now) = (restore.run.as_str(), self.now);
+        let turn = self.tasks.get(&format!("{run}:0"));
+        let is_under_way = turn.is_some_and(|task| !task.is(TaskStatus::Ready));
+        let stands = |row: &&RunRow| {
+            row.is_open()
+                && row.history_length == signed(restore.history_length)
+                && row.inbox_seq <= row.inbox_drained
+                && !is_under_way
+        };
+        let Some(row) = self.runs.get(run).filter(stands) else {
+            return Ok(Outcome::NotFound);
+        };
+        let mut task = TaskRow::activity(row, &restore.activity, now);
+        if self.tasks.contains_key(&task.task_id) {
+            return Ok(Outcome::NotFound);
+        }
+        task.lease_epoch += signed(LOST_EPOCHS);
+        task.attempt_count = i32::try_from(restore.attempts).unwrap_or(i32::MAX);
+        task.deadline_at = task.deadline();
         self.insert_task(task);
         self.done(run)
     }

@@ -97,7 +97,7 @@ macro_rules! look {
 }
 
 /// All that a claim wants to know, without a lock.
-const LOOK: &str = concat!(look!("workflow"), " UNION ALL ", look!("activity"));
+pub(super) const LOOK: &str = concat!(look!("workflow"), " UNION ALL ", look!("activity"));
 
 /// A line of the answer.
 #[derive(Debug, sqlx::FromRow)]
@@ -156,7 +156,10 @@ const STUCK: &str = concat!(
 const UNATTENDED: &str = "
     SELECT run_id, started_at, CASE
         WHEN status NOT IN ('pending', 'running') AND NOT wait_reason <=> 'timer'
-            AND inbox_seq <= inbox_drained THEN 0
+            AND inbox_seq <= inbox_drained THEN CASE
+                WHEN wait_reason = 'activity' AND NOT EXISTS (SELECT 1 FROM workflow_tasks t
+                    WHERE t.task_id > concat(r.run_id, ':') AND t.task_id < concat(r.run_id, ';')) THEN 2
+                ELSE 0 END
         WHEN EXISTS (SELECT 1 FROM workflow_tasks t WHERE t.task_id = concat(r.run_id, ':0')) THEN 0
         ELSE 1 END AS lacks
     FROM workflow_runs r FORCE INDEX (workflow_runs_closed)
@@ -418,11 +421,12 @@ pub(super) async fn sweep(store: &Mysql, sweep: &Sweep) -> Result<Swept> {
         .fetch_all(&mut *transaction.0)
         .await
         .map_err(at(WHAT))?;
+    let mut gone = Vec::with_capacity(tasks.len());
     for task in &mut tasks {
         let lives = |owner: &String| living.contains(owner);
-        if !task.lease_owner.as_ref().is_some_and(lives) {
-            task.recover_count += 1;
-        }
+        let is_gone = i32::from(!task.lease_owner.as_ref().is_some_and(lives));
+        task.recover_count += is_gone;
+        gone.push(i64::from(is_gone));
         if i64::from(task.recover_count) > signed(u64::from(sweep.poison_after)) {
             task.free(TaskStatus::Blocked, now);
             task.blocked_reason = Some(BlockedReason::Poison.as_str().to_owned());
@@ -433,12 +437,13 @@ pub(super) async fn sweep(store: &Mysql, sweep: &Sweep) -> Result<Swept> {
     transaction.put(sql::PUT_TASKS, &tasks).await?;
     let committed = transaction.0.commit().await;
     committed.map_err(at_commit(WHAT))?;
-    let swept = tasks.into_iter().map(|task| SweptRow {
+    let swept = tasks.into_iter().zip(gone).map(|(task, is_gone)| SweptRow {
         task_id: task.task_id,
         task_type: task.task_type,
         namespace: task.namespace,
         queue: task.queue,
         status: task.status,
+        is_gone,
     });
     answers::swept(swept.collect())
 }

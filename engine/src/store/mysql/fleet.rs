@@ -7,7 +7,7 @@ use sqlx::mysql::MySqlPool;
 
 use super::super::answers::{self, RoleRow, TermRow};
 use super::super::rows::signed;
-use super::super::{Heartbeat, Registered, Registration, Role, Roles, Term};
+use super::super::{Buried, Heartbeat, Registered, Registration, Role, Roles, Term};
 use super::Mysql;
 use super::batch::{Transaction, json};
 use super::error::{at, at_commit};
@@ -74,7 +74,8 @@ const LOCK_LIVE: &str = "
 
 const HEARTBEAT: &str = "
     UPDATE engine_instances SET heartbeat_at = ?, expires_at = ?,
-        status = CASE WHEN ? THEN 'stopped' WHEN ? THEN 'draining' ELSE 'live' END
+        status = CASE WHEN ? THEN 'stopped' WHEN ? THEN 'draining' ELSE 'live' END,
+        figures = coalesce(?, figures)
     WHERE instance_id = ?";
 
 const LOCK_TERM: &str = "
@@ -86,7 +87,9 @@ const HOLDS: &str = concat!(
 );
 
 const OVERDUE: &str = concat!(
-    "SELECT instance_id FROM engine_instances
+    "SELECT instance_id, ",
+    clock!(),
+    " - heartbeat_at AS silent_us FROM engine_instances
      WHERE status IN ('live', 'draining') AND expires_at <= ",
     clock!(),
     " AND (? IS NULL OR namespace IS NULL OR namespace = ?) FOR UPDATE"
@@ -215,6 +218,7 @@ pub(super) async fn heartbeat(
         .bind(expires_at)
         .bind(heartbeat.stopped)
         .bind(heartbeat.draining)
+        .bind(heartbeat.figures.as_deref())
         .bind(heartbeat.id.as_str())
         .execute(&mut *transaction.0)
         .await
@@ -223,7 +227,7 @@ pub(super) async fn heartbeat(
     Ok(Some(Timestamp::from_micros(expires_at)))
 }
 
-pub(super) async fn bury(store: &Mysql, term: &Term) -> Result<Vec<OwnerId>> {
+pub(super) async fn bury(store: &Mysql, term: &Term) -> Result<Vec<Buried>> {
     const WHAT: &str = "declaring processes dead";
     let mut transaction = Transaction::begin(&store.pool, WHAT).await?;
     let held: Option<i64> = sqlx::query_scalar(LOCK_TERM)
@@ -239,14 +243,15 @@ pub(super) async fn bury(store: &Mysql, term: &Term) -> Result<Vec<OwnerId>> {
     if held.is_none() || holds == 0 {
         return Ok(Vec::new());
     }
-    let overdue = sqlx::query_scalar(OVERDUE).bind(store.scope());
+    let overdue = sqlx::query_as(OVERDUE).bind(store.scope());
     let overdue = overdue.bind(store.scope()).fetch_all(&mut *transaction.0);
-    let overdue: Vec<String> = overdue.await.map_err(at(WHAT))?;
-    let buried = sqlx::query(BURY).bind(json(&overdue)?);
+    let overdue: Vec<(String, i64)> = overdue.await.map_err(at(WHAT))?;
+    let ids: Vec<_> = overdue.iter().map(|(id, _)| id).collect();
+    let buried = sqlx::query(BURY).bind(json(&ids)?);
     let buried = buried.execute(&mut *transaction.0).await;
     buried.map_err(at(WHAT))?;
     transaction.0.commit().await.map_err(at_commit(WHAT))?;
-    answers::owners(overdue)
+    answers::buried(overdue)
 }
 
 pub(super) async fn elect(

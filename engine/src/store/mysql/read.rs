@@ -72,6 +72,8 @@ const ATTRIBUTES: &str = "
         float_value
     FROM workflow_attributes WHERE run_id = ? ORDER BY name, place";
 
+const ARCHIVE: &str = "SELECT archived_at, place FROM workflow_archives WHERE run_id = ?";
+
 const MEMO: &str = "SELECT run_id, memo FROM workflow_memos WHERE run_id = ?";
 
 pub(super) async fn load(pool: &MySqlPool, wanted: &[Load]) -> Result<Loaded> {
@@ -136,8 +138,11 @@ pub(super) async fn describe(pool: &MySqlPool, of: &Target) -> Result<Option<Des
         .bind(&run.run_id)
         .fetch_optional(&mut *transaction);
     let memo: Option<MemoRow> = memo.await.map_err(at(WHAT))?;
+    let archived = sqlx::query_as(ARCHIVE).bind(&run.run_id);
+    let archived = archived.fetch_optional(&mut *transaction).await;
+    let marks = (attributes, memo, archived.map_err(at(WHAT))?);
     transaction.commit().await.map_err(at(WHAT))?;
-    answers::description(now, run, (tasks, attempts), (attributes, memo)).map(Some)
+    answers::description(now, run, (tasks, attempts), marks).map(Some)
 }
 
 pub(super) async fn list(pool: &MySqlPool, listing: &Listing) -> Result<Page> {

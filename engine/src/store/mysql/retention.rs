@@ -16,7 +16,9 @@ const DUE: &str = concat!(
      FROM workflow_runs FORCE INDEX (workflow_runs_closed)
      WHERE namespace = ? AND closed_at IS NOT NULL AND closed_at <= ",
     clock!(),
-    " - ? ORDER BY closed_at, run_id LIMIT ?"
+    " - ? AND (NOT ? OR EXISTS (
+        SELECT 1 FROM workflow_archives a WHERE a.run_id = workflow_runs.run_id))
+     ORDER BY closed_at, run_id LIMIT ?"
 );
 
 /// The instances of a portion.
@@ -73,12 +75,13 @@ macro_rules! drop_of {
     };
 }
 
-const DROP: [&str; 7] = [
+const DROP: [&str; 8] = [
     drop_of!("workflow_history"),
     drop_of!("workflow_inbox"),
     drop_of!("activity_attempts"),
     drop_of!("workflow_attributes"),
     drop_of!("workflow_memos"),
+    drop_of!("workflow_archives"),
     concat!(
         "DELETE t FROM ",
         ids!(),
@@ -95,7 +98,8 @@ const TENANTS: &str = "
         UNION ALL
         SELECT (SELECT min(i.namespace) FROM workflow_instances i WHERE i.namespace > n.namespace)
         FROM n WHERE n.namespace IS NOT NULL)
-    SELECT n.namespace, s.retention_us
+    SELECT n.namespace, s.retention_us, (SELECT min(r.closed_at) FROM workflow_runs r
+        WHERE r.namespace = n.namespace AND r.closed_at IS NOT NULL) AS oldest_closed
     FROM n LEFT JOIN workflow_namespaces s ON s.namespace = n.namespace
     WHERE n.namespace IS NOT NULL AND (? IS NULL OR n.namespace = ?)";
 
@@ -111,6 +115,7 @@ pub(super) async fn retire(pool: &MySqlPool, retire: &Retire) -> Result<u64> {
     let due = sqlx::query_as(DUE)
         .bind(retire.namespace.as_str())
         .bind(micros(retire.closed_for))
+        .bind(retire.archived)
         .bind(i64::from(retire.runs))
         .fetch_all(&mut *transaction.0);
     let mut going = DueRow::portion(due.await.map_err(at(WHAT))?, retire)?;

@@ -64,7 +64,7 @@ macro_rules! is_shared {
 
 /// Takes due tasks of both kinds, and looks when the next one will be due of a kind that has none,
 /// and whether something with a key is due.
-const CLAIM: &str = concat!(
+pub(super) const CLAIM: &str = concat!(
     "WITH clock AS MATERIALIZED (SELECT ",
     clock!(),
     " AS now),
@@ -182,7 +182,7 @@ const SWEEP: &str = concat!(
         SELECT task_id, recover_count + CASE WHEN lease_owner IN (
                 SELECT instance_id FROM engine_instances
                 WHERE status IN ('live', 'draining') AND expires_at > (SELECT now FROM clock))
-            THEN 0 ELSE 1 END AS recoveries
+            THEN 0 ELSE 1 END AS recoveries, recover_count AS recovered
         FROM workflow_tasks
         WHERE task_id = ANY ((SELECT ids FROM wanted)::text[]) AND status = 'leased'
           AND (lease_expires_at <= (SELECT now FROM clock) OR lease_owner IN (
@@ -198,14 +198,18 @@ const SWEEP: &str = concat!(
         deadline_at = schedule_to_close_at
      FROM clock, stuck
      WHERE t.task_id = ANY ((SELECT ids FROM taken)::text[]) AND t.task_id = stuck.task_id
-     RETURNING t.task_id, task_type, namespace, queue, status"
+     RETURNING t.task_id, task_type, namespace, queue, status,
+        (recoveries - recovered)::int8 AS is_gone"
 );
 
 /// Open runs in the order of their index, and which of them lack their workflow task.
 const UNATTENDED: &str = "
     SELECT run_id, started_at, CASE
         WHEN status NOT IN ('pending', 'running') AND wait_reason IS DISTINCT FROM 'timer'
-            AND inbox_seq <= inbox_drained THEN 0::bigint
+            AND inbox_seq <= inbox_drained THEN CASE
+                WHEN wait_reason = 'activity' AND NOT EXISTS (SELECT 1 FROM workflow_tasks t
+                    WHERE t.task_id > r.run_id || ':' AND t.task_id < r.run_id || ';') THEN 2::bigint
+                ELSE 0::bigint END
         WHEN EXISTS (SELECT 1 FROM workflow_tasks t WHERE t.task_id = r.run_id || ':0') THEN 0
         ELSE 1 END AS lacks
     FROM workflow_runs r

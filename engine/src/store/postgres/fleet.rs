@@ -6,7 +6,7 @@ use coord_core::Result;
 use sqlx::PgConnection;
 
 use super::super::answers::{self, RoleRow, TermRow};
-use super::super::{Heartbeat, Registered, Registration, Role, Roles, Term};
+use super::super::{Buried, Heartbeat, Registered, Registration, Role, Roles, Term};
 use super::error::{at, at_commit};
 use super::shares;
 use super::single::Single;
@@ -71,7 +71,8 @@ const HEARTBEAT: &str = concat!(
     clock!(),
     ", expires_at = ",
     clock!(),
-    " + $2, status = CASE WHEN $3 THEN 'stopped' WHEN $4 THEN 'draining' ELSE 'live' END
+    " + $2, status = CASE WHEN $3 THEN 'stopped' WHEN $4 THEN 'draining' ELSE 'live' END,
+        figures = coalesce($5, figures)
      WHERE instance_id = $1 AND status IN ('live', 'draining') RETURNING expires_at"
 );
 
@@ -84,7 +85,9 @@ const BURY: &str = concat!(
         AND EXISTS (SELECT 1 FROM engine_roles
         WHERE role = $1 AND holder = $2 AND term = $3 AND expires_at > ",
     clock!(),
-    ") RETURNING instance_id"
+    ") RETURNING instance_id, ",
+    clock!(),
+    " - heartbeat_at AS silent_us"
 );
 
 const ELECT: &str = concat!(
@@ -204,6 +207,7 @@ pub(super) async fn heartbeat(
         .bind(answers::span(heartbeat.ttl))
         .bind(heartbeat.stopped)
         .bind(heartbeat.draining)
+        .bind(heartbeat.figures.as_deref())
         .fetch_optional(&mut *connection)
         .await
         .map_err(at_commit(WHAT))?;
@@ -211,10 +215,10 @@ pub(super) async fn heartbeat(
     Ok(row.map(|(expires_at,)| Timestamp::from_micros(expires_at)))
 }
 
-pub(super) async fn bury(store: &Postgres, term: &Term) -> Result<Vec<OwnerId>> {
+pub(super) async fn bury(store: &Postgres, term: &Term) -> Result<Vec<Buried>> {
     const WHAT: &str = "declaring processes dead";
     let mut connection = Single::begin(store, WHAT).await?;
-    let rows: Vec<(String,)> = store
+    let rows = store
         .statements
         .rows(BURY)
         .bind(term.role.key(store.scope.as_ref()))
@@ -225,7 +229,7 @@ pub(super) async fn bury(store: &Postgres, term: &Term) -> Result<Vec<OwnerId>> 
         .await
         .map_err(at_commit(WHAT))?;
     connection.end(store, WHAT).await?;
-    answers::owners(rows.into_iter().map(|(id,)| id).collect())
+    answers::buried(rows)
 }
 
 pub(super) async fn elect(

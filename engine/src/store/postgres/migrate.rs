@@ -9,7 +9,7 @@ use crate::store::begin::place;
 
 /// Every step of the schema, from the first on. A step that was released is never changed; each
 /// leaves a schema on which the version before still works.
-pub(super) const STEPS: [&str; 10] = [
+pub(super) const STEPS: [&str; 11] = [
     include_str!("../../../migrations/postgres/0001_engine.sql"),
     include_str!("../../../migrations/postgres/0002_schedules.sql"),
     include_str!("../../../migrations/postgres/0003_attributes.sql"),
@@ -20,10 +20,11 @@ pub(super) const STEPS: [&str; 10] = [
     include_str!("../../../migrations/postgres/0008_builds.sql"),
     include_str!("../../../migrations/postgres/0009_quotas.sql"),
     include_str!("../../../migrations/postgres/0010_fairness.sql"),
+    include_str!("../../../migrations/postgres/0011_operations.sql"),
 ];
 
 /// Older ones are maintained by nobody, and tested by nobody.
-const OLDEST: i32 = 13;
+pub(super) const OLDEST: i32 = 13;
 const SERVER: &str = "SELECT current_setting('server_version_num')::int4 / 10000";
 /// One process at a time; the lock ends with the transaction. The number is ours alone: the bytes
 /// of `coord-en`.

@@ -65,6 +65,8 @@ const ATTRIBUTES: &str = "
         float_value
     FROM workflow_attributes WHERE run_id = $1 ORDER BY name, place";
 
+const ARCHIVE: &str = "SELECT archived_at, place FROM workflow_archives WHERE run_id = $1";
+
 const MEMO: &str = "SELECT run_id, memo FROM workflow_memos WHERE run_id = $1";
 
 pub(super) async fn load(store: &Postgres, wanted: &[Load]) -> Result<Loaded> {
@@ -144,7 +146,10 @@ pub(super) async fn describe(store: &Postgres, of: &Target) -> Result<Option<Des
         .bind(&run.run_id)
         .fetch_optional(&mut *transaction.inner);
     let memo: Option<MemoRow> = memo.await.map_err(at(WHAT))?;
-    answers::description(now, run, (tasks, attempts), (attributes, memo)).map(Some)
+    let archived = store.statements.rows(ARCHIVE).bind(&run.run_id);
+    let archived = archived.fetch_optional(&mut *transaction.inner).await;
+    let marks = (attributes, memo, archived.map_err(at(WHAT))?);
+    answers::description(now, run, (tasks, attempts), marks).map(Some)
 }
 
 pub(super) async fn list(store: &Postgres, listing: &Listing) -> Result<Page> {

@@ -6,6 +6,7 @@ use sqlx::{Connection, Executor, Transaction};
 
 use super::super::begin::{begin, reason};
 use super::{ACQUIRE, Statements, kept};
+use crate::operator::Connections;
 
 /// What every session is set to. Each statement sees what was committed before it; one that waits
 /// five seconds for a lock is in a conflict that it should leave. A transaction in which nothing
@@ -57,6 +58,14 @@ impl Sessions {
 
     pub(super) fn options(&self) -> PgConnectOptions {
         PgConnectOptions::clone(&self.0.connect_options())
+    }
+
+    pub(super) fn connections(&self) -> Connections {
+        Connections {
+            open: self.0.size(),
+            idle: u32::try_from(self.0.num_idle()).unwrap_or(u32::MAX),
+            most: self.0.options().get_max_connections(),
+        }
     }
 
     pub(super) async fn begin(

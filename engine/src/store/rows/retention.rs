@@ -6,6 +6,7 @@ use coord_core::Result;
 
 use super::super::retention::{Retire, Tenant, portion};
 use super::{read, unsigned};
+use crate::model::Timestamp;
 
 /// A run that may go.
 #[derive(Clone, Debug, sqlx::FromRow, serde::Serialize)]
@@ -44,6 +45,7 @@ impl DueRow {
 pub(in super::super) struct TenantRow {
     pub(in super::super) namespace: String,
     pub(in super::super) retention_us: Option<i64>,
+    pub(in super::super) oldest_closed: Option<i64>,
 }
 
 impl TenantRow {
@@ -53,6 +55,7 @@ impl TenantRow {
             Ok(Tenant {
                 namespace: read(row.namespace, "namespace")?,
                 retention: span.map(Duration::from_micros),
+                oldest_closed: row.oldest_closed.map(Timestamp::from_micros),
             })
         });
         tenants.collect()

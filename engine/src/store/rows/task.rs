@@ -175,6 +175,7 @@ impl TaskRow {
     pub(in super::super) fn claimed(mut self, scheduled: Option<Record>) -> Result<ClaimedTask> {
         let progress = payload(self.heartbeat_codec.take(), self.heartbeat_payload.take());
         Ok(ClaimedTask {
+            due_at: Timestamp::from_micros(self.available_at),
             task: self.task()?,
             scheduled,
             progress,

@@ -159,13 +159,22 @@ const SWEEP: &str = "
                     SELECT instance_id FROM engine_instances WHERE status IN ('stopped', 'dead'))))
         ORDER BY place, task_id LIMIT ?3) AS stuck
     WHERE task_id = stuck.id
-    RETURNING task_id, task_type, namespace, queue, status";
+    RETURNING task_id, task_type, namespace, queue, status, 1 AS is_gone";
+
+/// What somebody has who lives and has let his lease end. `RETURNING` knows nothing of what was.
+const SLOW: &str = "
+    SELECT task_id FROM workflow_tasks WHERE status = 'leased' AND lease_expires_at <= ?1
+        AND lease_owner IN (SELECT instance_id FROM engine_instances
+            WHERE status IN ('live', 'draining') AND expires_at > ?1)";
 
 /// Open runs in the order of their index, and which of them lack their workflow task.
 const UNATTENDED: &str = "
     SELECT run_id, started_at, CASE
         WHEN status NOT IN ('pending', 'running') AND wait_reason IS NOT 'timer'
-            AND inbox_seq <= inbox_drained THEN 0
+            AND inbox_seq <= inbox_drained THEN CASE
+                WHEN wait_reason = 'activity' AND NOT EXISTS (SELECT 1 FROM workflow_tasks t
+                    WHERE t.task_id > r.run_id || ':' AND t.task_id < r.run_id || ';') THEN 2
+                ELSE 0 END
         WHEN EXISTS (SELECT 1 FROM workflow_tasks t WHERE t.task_id = r.run_id || ':0') THEN 0
         ELSE 1 END AS lacks
     FROM workflow_runs r INDEXED BY workflow_runs_open
@@ -401,7 +410,10 @@ pub(super) async fn sweep(store: &Sqlite, sweep: &Sweep) -> Result<Swept> {
     let begun = super::begin(&store.writer).await;
     let mut transaction = begun.map_err(at(WHAT))?;
     let now = now(&mut transaction).await?;
-    let rows: Vec<SweptRow> = sqlx::query_as(SWEEP)
+    let slow = sqlx::query_scalar(SLOW).bind(now);
+    let slow = slow.fetch_all(&mut *transaction).await;
+    let slow: Vec<String> = slow.map_err(at(WHAT))?;
+    let mut rows: Vec<SweptRow> = sqlx::query_as(SWEEP)
         .bind(now)
         .bind(signed(u64::from(sweep.poison_after)))
         .bind(i64::from(sweep.limit))
@@ -410,6 +422,9 @@ pub(super) async fn sweep(store: &Sqlite, sweep: &Sweep) -> Result<Swept> {
         .await
         .map_err(at(WHAT))?;
     transaction.commit().await.map_err(at_commit(WHAT))?;
+    for row in &mut rows {
+        row.is_gone = i64::from(!slow.contains(&row.task_id));
+    }
     answers::swept(rows)
 }
 

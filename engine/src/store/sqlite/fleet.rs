@@ -6,7 +6,7 @@ use coord_core::Result;
 use sqlx::sqlite::SqlitePool;
 
 use super::super::answers::{self, RoleRow, TermRow};
-use super::super::{Heartbeat, Registered, Registration, Role, Roles, Term};
+use super::super::{Buried, Heartbeat, Registered, Registration, Role, Roles, Term};
 use super::Sqlite;
 use super::error::{at, at_commit};
 use super::shares;
@@ -65,7 +65,8 @@ const HEARTBEAT: &str = concat!(
     clock!(),
     ", expires_at = ",
     clock!(),
-    " + ?2, status = CASE WHEN ?3 THEN 'stopped' WHEN ?4 THEN 'draining' ELSE 'live' END
+    " + ?2, status = CASE WHEN ?3 THEN 'stopped' WHEN ?4 THEN 'draining' ELSE 'live' END,
+        figures = coalesce(?5, figures)
      WHERE instance_id = ?1 AND status IN ('live', 'draining') RETURNING expires_at"
 );
 
@@ -78,7 +79,9 @@ const BURY: &str = concat!(
         AND EXISTS (SELECT 1 FROM engine_roles
         WHERE role = ?1 AND holder = ?2 AND term = ?3 AND expires_at > ",
     clock!(),
-    ") RETURNING instance_id"
+    ") RETURNING instance_id, ",
+    clock!(),
+    " - heartbeat_at AS silent_us"
 );
 
 const ELECT: &str = concat!(
@@ -172,14 +175,15 @@ pub(super) async fn heartbeat(
         .bind(answers::span(heartbeat.ttl))
         .bind(heartbeat.stopped)
         .bind(heartbeat.draining)
+        .bind(heartbeat.figures.as_deref())
         .fetch_optional(pool)
         .await
         .map_err(at_commit("showing that this process lives"))?;
     Ok(expires_at.map(Timestamp::from_micros))
 }
 
-pub(super) async fn bury(store: &Sqlite, term: &Term) -> Result<Vec<OwnerId>> {
-    let ids = sqlx::query_scalar(BURY)
+pub(super) async fn bury(store: &Sqlite, term: &Term) -> Result<Vec<Buried>> {
+    let rows = sqlx::query_as(BURY)
         .bind(term.role.key(store.scope.as_ref()))
         .bind(term.holder.as_str())
         .bind(super::super::rows::signed(term.number))
@@ -187,7 +191,7 @@ pub(super) async fn bury(store: &Sqlite, term: &Term) -> Result<Vec<OwnerId>> {
         .fetch_all(&store.writer)
         .await
         .map_err(at_commit("declaring processes dead"))?;
-    answers::owners(ids)
+    answers::buried(rows)
 }
 
 pub(super) async fn elect(

@@ -64,6 +64,8 @@ const ATTRIBUTES: &str = "
         float_value
     FROM workflow_attributes WHERE run_id = ?1 ORDER BY name, place";
 
+const ARCHIVE: &str = "SELECT archived_at, place FROM workflow_archives WHERE run_id = ?1";
+
 const MEMO: &str = "SELECT run_id, memo FROM workflow_memos WHERE run_id = ?1";
 
 pub(super) async fn load(pool: &SqlitePool, wanted: &[Load]) -> Result<Loaded> {
@@ -123,8 +125,11 @@ pub(super) async fn describe(pool: &SqlitePool, of: &Target) -> Result<Option<De
         .bind(&run.run_id)
         .fetch_optional(&mut *transaction);
     let memo: Option<MemoRow> = memo.await.map_err(at(WHAT))?;
+    let archived = sqlx::query_as(ARCHIVE).bind(&run.run_id);
+    let archived = archived.fetch_optional(&mut *transaction).await;
+    let marks = (attributes, memo, archived.map_err(at(WHAT))?);
     transaction.commit().await.map_err(at(WHAT))?;
-    answers::description(now, run, (tasks, attempts), (attributes, memo)).map(Some)
+    answers::description(now, run, (tasks, attempts), marks).map(Some)
 }
 
 pub(super) async fn list(pool: &SqlitePool, listing: &Listing) -> Result<Page> {

@@ -15,7 +15,9 @@ const DUE: &str = concat!(
     "SELECT namespace, workflow_id, run_id, history_length FROM workflow_runs
      WHERE namespace = ?1 AND closed_at IS NOT NULL AND closed_at <= ",
     clock!(),
-    " - ?2 ORDER BY closed_at, run_id LIMIT ?3"
+    " - ?2 AND (NOT ?4 OR EXISTS (
+        SELECT 1 FROM workflow_archives a WHERE a.run_id = workflow_runs.run_id))
+     ORDER BY closed_at, run_id LIMIT ?3"
 );
 
 const DROP_COMMANDS: &str = "
@@ -28,12 +30,13 @@ const DROP_INSTANCES: &str = "
     WHERE namespace = ?1 AND workflow_id IN (SELECT value FROM json_each(?2))
         AND current_run_id IN (SELECT value FROM json_each(?3))";
 
-const DROP: [&str; 7] = [
+const DROP: [&str; 8] = [
     "DELETE FROM workflow_history WHERE run_id IN (SELECT value FROM json_each(?1))",
     "DELETE FROM workflow_inbox WHERE run_id IN (SELECT value FROM json_each(?1))",
     "DELETE FROM activity_attempts WHERE run_id IN (SELECT value FROM json_each(?1))",
     "DELETE FROM workflow_attributes WHERE run_id IN (SELECT value FROM json_each(?1))",
     "DELETE FROM workflow_memos WHERE run_id IN (SELECT value FROM json_each(?1))",
+    "DELETE FROM workflow_archives WHERE run_id IN (SELECT value FROM json_each(?1))",
     "DELETE FROM workflow_tasks WHERE task_id IN (
         SELECT t.task_id FROM json_each(?1) w JOIN workflow_tasks t
         ON t.task_id > w.value || ':' AND t.task_id < w.value || ';' AND t.run_id = w.value)",
@@ -47,7 +50,8 @@ const TENANTS: &str = "
         UNION ALL
         SELECT (SELECT min(i.namespace) FROM workflow_instances i WHERE i.namespace > n.namespace)
         FROM n WHERE n.namespace IS NOT NULL)
-    SELECT n.namespace, s.retention_us
+    SELECT n.namespace, s.retention_us, (SELECT min(r.closed_at) FROM workflow_runs r
+        WHERE r.namespace = n.namespace AND r.closed_at IS NOT NULL) AS oldest_closed
     FROM n LEFT JOIN workflow_namespaces s ON s.namespace = n.namespace
     WHERE n.namespace IS NOT NULL AND (?1 IS NULL OR n.namespace = ?1)";
 
@@ -66,6 +70,7 @@ pub(super) async fn retire(pool: &SqlitePool, retire: &Retire) -> Result<u64> {
         .bind(namespace)
         .bind(micros(retire.closed_for))
         .bind(i64::from(retire.runs))
+        .bind(retire.archived)
         .fetch_all(&mut *transaction);
     let going = DueRow::portion(due.await.map_err(at(WHAT))?, retire)?;
     let workflows: Vec<_> = going.iter().map(|row| row.workflow_id.as_str()).collect();

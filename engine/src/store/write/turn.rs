@@ -64,6 +64,19 @@ pub struct Turn {
     pub then: Then,
 }
 
+/// An activity whose task was lost.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Restore {
+    /// The run.
+    pub run: RunId,
+    /// How many events its history had when the activity was seen to have no outcome.
+    pub history_length: u64,
+    /// The activity, its times counted from now.
+    pub activity: NewActivity,
+    /// How many attempts of it are known to have failed.
+    pub attempts: u32,
+}
+
 /// What becomes of a run after a turn.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Then {

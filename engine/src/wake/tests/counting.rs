@@ -85,12 +85,16 @@ counted! {
     describe_schedule<'a>(of: &'a ScheduleKey) -> Option<ScheduleDescription>;
     list_schedules<'a>(listing: &'a ScheduleListing) -> SchedulePage;
     census<'a>() -> Census;
+    survey<'a>() -> crate::store::Survey;
+    examine<'a>(long: Duration) -> crate::store::Examination;
+    unarchived<'a>(page: &'a crate::store::ClosedRuns) -> crate::store::Unarchived;
+    archive<'a>(archival: &'a crate::store::Archival) -> bool;
     register<'a>(registration: &'a Registration) -> crate::store::Registered;
     roles<'a>() -> crate::store::Roles;
     forget<'a>(idle: Duration, limit: u32) -> u64;
     unattended<'a>(page: &'a crate::store::Unattended) -> crate::store::Lacking;
     heartbeat<'a>(heartbeat: &'a Heartbeat) -> Option<Timestamp>;
-    bury<'a>(term: &'a Term) -> Vec<OwnerId>;
+    bury<'a>(term: &'a Term) -> Vec<crate::store::Buried>;
     elect<'a>(role: Role, holder: &'a OwnerId, ttl: Duration) -> Option<Term>;
     resign<'a>(term: &'a Term) -> ();
     enlist<'a>(worker: &'a Enlistment) -> ();

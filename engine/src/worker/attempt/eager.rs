@@ -68,6 +68,7 @@ impl Shop {
             };
             let claimed = ClaimedTask {
                 task,
+                due_at: Timestamp::NEVER,
                 scheduled: scheduled.cloned(),
                 progress: None,
             };

@@ -30,6 +30,9 @@ impl Shop {
         input: Payload,
     ) -> Result<Option<Result<Payload, Failure>>> {
         let (loaded, events) = self.load(&run.run, 0).await?;
+        if events.is_empty() {
+            self.core.expect_history(&run.run).await?;
+        }
         let name = query.clone();
         let ask = move || {
             let replayed = self.replay(&loaded, &events);
