@@ -1,6 +1,8 @@
 //! What the command line says, a subcommand a file.
 
+mod archive;
 mod dev;
+mod doctor;
 mod exit;
 mod explain;
 mod fleet;
@@ -8,6 +10,7 @@ mod grants;
 mod health;
 mod history;
 mod input;
+mod metrics;
 mod migrate;
 mod place;
 mod progress;
@@ -68,6 +71,10 @@ enum Command {
     Migrate,
     /// Says whether the database and Redis, or a node, answer.
     Health(health::Health),
+    /// Prints what stands where, what was done in the last minute, and who works: of all nodes.
+    Metrics,
+    /// Looks for what is wrong with what nodes stand on, and says what to do about it.
+    Doctor(doctor::Doctor),
     /// Workflows: lists, starts, shows and commands them.
     #[command(subcommand)]
     Runs(runs::Runs),
@@ -96,6 +103,8 @@ enum Command {
     RepairPass,
     /// Removes now what is past its retention.
     RetentionPass,
+    /// Hands over now the histories of runs that were closed long ago.
+    ArchivePass(archive::ArchivePass),
     /// Prints what a shell completes the command line by.
     Completions(shell::Completions),
     /// Prints the manual page.
@@ -132,6 +141,9 @@ impl Cli {
             Command::Leases(leases) => leases.run().await,
             Command::History(history) => history.run(),
             Command::RepairPass => repair::run(common).await,
+            Command::Metrics => metrics::run(common).await,
+            Command::Doctor(doctor) => doctor.run(common).await,
+            Command::ArchivePass(pass) => pass.run(common).await,
             Command::RetentionPass => retention::run(common).await,
             Command::Completions(completions) => Ok(completions.run()),
             Command::Man => shell::man(),

@@ -4,6 +4,7 @@ mod dev;
 mod documents;
 mod grants;
 mod looks;
+mod operating;
 mod operators;
 mod refusals;
 mod runs;

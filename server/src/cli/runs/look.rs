@@ -26,6 +26,10 @@ fn document(described: &Description) -> Value {
         "now": instant_json(described.now),
         "outcome": described.run.closed.as_ref().map(outcome),
         "memo": described.memo,
+        "archived": described.archived.as_ref().map(|archived| json!({
+            "at": instant_json(archived.at),
+            "place": archived.place,
+        })),
         "search_attributes": attributes.collect::<serde_json::Map<_, _>>(),
         "tasks": described.tasks.iter().map(task).collect::<Vec<_>>(),
         "failed_attempts": described.attempts.iter().map(|attempt| json!({
@@ -101,6 +105,16 @@ fn text(described: &Description) -> String {
             closed.map_or_else(String::new, |closed| outcome(closed).to_string()),
         ),
         ("events", run.history_length.to_string()),
+        (
+            "history",
+            described
+                .archived
+                .as_ref()
+                .map_or_else(String::new, |archived| {
+                    let (at, place) = (instant(archived.at), &archived.place);
+                    format!("not here since {at}, but at {place}")
+                }),
+        ),
         (
             "parent",
             run.parent
