@@ -205,7 +205,7 @@ pub(crate) async fn an_archived_run_says_where_its_history_is_and_keeps_its_resu
         .keep_closed_runs(Duration::ZERO)
         .await
         .expect("set");
-    assert_eq!(engine.retire_closed_runs().await.expect("removed"), 1);
+    assert_eq!(engine.retire_closed_runs(|_| {}).await.expect("removed"), 1);
     let history = History::from_json(&kept).expect("a history");
     client(&engine).import(&history).await.expect("imported");
     let back = client(&engine).handle(SHOUT, id);
@@ -262,7 +262,7 @@ pub(crate) async fn what_an_archive_does_not_take_stays(stage: Stage) {
         .keep_closed_runs(Duration::ZERO)
         .await
         .expect("set");
-    assert_eq!(engine.retire_closed_runs().await.expect("removed"), 0);
+    assert_eq!(engine.retire_closed_runs(|_| {}).await.expect("removed"), 0);
 
     moody.never.store(false, Ordering::SeqCst);
     moody.takes.store(true, Ordering::SeqCst);
@@ -271,7 +271,7 @@ pub(crate) async fn what_an_archive_does_not_take_stays(stage: Stage) {
     assert!(one.place.starts_with("box/"), "{one:?}");
     let rest = pass().await.expect("passed");
     assert_eq!((rest.archived, rest.failed), (1, 0));
-    assert_eq!(engine.retire_closed_runs().await.expect("removed"), 2);
+    assert_eq!(engine.retire_closed_runs(|_| {}).await.expect("removed"), 2);
     let left = stage.store.count(&Filter::all(namespace())).await;
     assert_eq!(left.expect("a count"), 0);
 }
