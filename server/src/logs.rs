@@ -15,7 +15,7 @@ pub(crate) fn install(level: LogLevel) -> Result<PrometheusHandle> {
     json(level)?;
     PrometheusBuilder::new()
         .set_buckets_for_metric(
-            Matcher::Suffix("_ms".to_owned()),
+            Matcher::Suffix("_seconds".to_owned()),
             coord_core::signals::BUCKETS,
         )
         .and_then(PrometheusBuilder::install_recorder)
