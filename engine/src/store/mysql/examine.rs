@@ -56,9 +56,7 @@ pub(super) async fn examine(store: &Mysql, long: Duration) -> Result<Examination
         .find(|(name, _)| name.ends_with("isolation"));
     Ok(Examination {
         now: Timestamp::from_micros(now),
-        too_old: server::check(&said)
-            .err()
-            .map(|error| error.message().to_owned()),
+        too_old: server::too_old(&said),
         server: format!("{product} {said}"),
         schema: (u32::try_from(schema).unwrap_or(0), STEPS.len() as u32),
         isolation: level.map(|(_, level)| level.to_ascii_lowercase().replace('-', " ")),

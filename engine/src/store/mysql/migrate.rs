@@ -43,7 +43,10 @@ pub(super) async fn migrate(pool: &MySqlPool) -> Result<()> {
     let mut connection = pool.acquire().await.map_err(at(WHAT))?.detach();
     let said = sqlx::query_scalar(SERVER).fetch_one(&mut connection).await;
     let said: String = said.map_err(at(WHAT))?;
-    server::check(&said, || place(&*pool.connect_options()))?;
+    if let Some(why) = server::too_old(&said) {
+        let place = place(&*pool.connect_options());
+        return Err(Error::invalid(format!("the database at {place}: {why}")));
+    }
     let got = sqlx::query_scalar(LOCK).fetch_one(&mut connection).await;
     let got: Option<i64> = got.map_err(at(WHAT))?;
     if got != Some(1) {

@@ -46,7 +46,7 @@ pub(super) async fn migrate(store: &Postgres) -> Result<()> {
     let (major,): (i32,) = major.map_err(at(WHAT))?;
     if major < OLDEST {
         return Err(Error::invalid(format!(
-            "PostgreSQL {major} at {} is too old, the engine needs PostgreSQL {OLDEST} or newer",
+            "the database at {}: PostgreSQL {major} is too old, the engine needs {OLDEST} or newer",
             place(&store.sessions.options())
         )));
     }
