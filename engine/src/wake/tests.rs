@@ -313,7 +313,7 @@ async fn what_carries_no_hints_is_told_with_its_age() {
     let later = wake.passing();
 
     assert_eq!((first.lost.len(), later.lost.len()), (1, 1));
-    assert_eq!(later.lost[0].1 - first.lost[0].1, Duration::from_mins(1));
+    assert_eq!(later.lost[0].1, first.lost[0].1 + Duration::from_mins(1));
     dead.becomes(Lie::None);
     tokio::time::sleep(2 * CALM_PROBE).await;
     assert_eq!(

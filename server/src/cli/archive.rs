@@ -38,16 +38,14 @@ impl ArchivePass {
             .archive_closed_runs(&archive, self.closed_for);
         let handed = passed.await?;
         visit.end().await?;
-        let mut text = format!(
-            "{} histories are handed over and removed from the database",
+        let stayed = match handed.failed {
+            0 => String::new(),
+            failed => format!("; {failed} could not be handed over and stay"),
+        };
+        let text = format!(
+            "{} histories are handed over and removed from the database{stayed}",
             handed.archived
         );
-        if handed.failed > 0 {
-            text.push_str(&format!(
-                "; {} could not be handed over and stay",
-                handed.failed
-            ));
-        }
         let document = json!({ "archived": handed.archived, "failed": handed.failed });
         let code = if handed.failed > 0 { NOT_WELL } else { 0 };
         Ok(Shown::new(document, text).ending(code))

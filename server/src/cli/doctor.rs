@@ -93,7 +93,9 @@ impl Doctor {
             if place == 0 {
                 text.push('\n');
             }
-            text.push_str(&format!("{}: {}\n", row.name, row.remedy));
+            for part in [row.name.as_str(), ": ", row.remedy.as_str(), "\n"] {
+                text.push_str(part);
+            }
         }
         let document = json!({ "status": worst.as_str(), "findings": documents });
         Shown::new(document, text).ending(if worst >= from { NOT_WELL } else { 0 })

@@ -168,13 +168,12 @@ async fn ask_until(addr: SocketAddr, question: &[u8], end: &str) -> io::Result<S
 
 /// The program that was named, or the one that is installed here.
 fn find(kind: &Kind) -> Result<PathBuf, Missing> {
-    let candidates = match env::text(kind.variable) {
-        Some(named) => vec![PathBuf::from(named)],
-        None => {
-            let places = ["/usr/sbin".into(), "/usr/local/bin".into()];
-            let folders = env::path().into_iter().chain(places);
-            folders.map(|folder| folder.join(kind.program)).collect()
-        }
+    let candidates = if let Some(named) = env::text(kind.variable) {
+        vec![PathBuf::from(named)]
+    } else {
+        let places = ["/usr/sbin".into(), "/usr/local/bin".into()];
+        let folders = env::path().into_iter().chain(places);
+        folders.map(|folder| folder.join(kind.program)).collect()
     };
     let found = candidates.into_iter().find(|program| program.is_file());
     let remedy = format!("install one, or set {} to its path", kind.variable);

@@ -202,15 +202,15 @@ async fn what_stands_where_is_told_to_scrapers_and_programs(database: Database) 
     assert_eq!(document["queues"][0]["ready_due"], 1, "{document}");
     assert_eq!(document["backlog"]["runnable_tasks"], 1, "{document}");
     // Each line is a comment or a sample, and each sample has its family before it.
-    let mut family = String::new();
+    let mut family = "";
     for line in text.lines() {
         match line.strip_prefix("# TYPE ") {
             Some(declared) => {
-                family = declared.split(' ').next().expect("a name").to_owned();
+                family = declared.split(' ').next().expect("a name");
             }
             None if line.starts_with("# HELP ") => {}
             None => {
-                assert!(line.starts_with(&family), "{line}");
+                assert!(line.starts_with(family), "{line}");
                 let value = line.rsplit(' ').next().expect("a value");
                 value.parse::<f64>().expect("a number");
             }

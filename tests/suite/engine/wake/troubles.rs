@@ -71,12 +71,9 @@ impl Carrier {
                 server.set("coord:{wake}:message:1", "no hint").await;
             }
             Self::Nats(server) => {
-                for payload in [
-                    &b"\xff\xfe\x00"[..],
-                    b"",
-                    b"somebody\n*\nwf:x",
-                    &[b'\n'; 500_000],
-                ] {
+                let lines = vec![b'\n'; 500_000];
+                let foreign: [&[u8]; 4] = [b"\xff\xfe\x00", b"", b"somebody\n*\nwf:x", &lines];
+                for payload in foreign {
                     server.publish("coord.engine.wake", payload).await;
                 }
             }
