@@ -455,7 +455,6 @@ pub(super) fn buried(rows: Vec<(String, i64)>) -> Result<Vec<Buried>> {
 }
 
 /// A span as a statement adds it to an instant.
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub(super) fn span(ttl: std::time::Duration) -> i64 {
     crate::model::micros(ttl)
 }
