@@ -192,7 +192,8 @@ async fn a_walk_from_backend_to_backend_loses_nothing_and_nothing_is_later_than_
     let bound = FORCED_LOOK + STEP + 2 * noise.max(Duration::from_secs(1));
     assert!(at(100) <= bound, "{:?} is later than {bound:?}", at(100));
     assert!(at(50) < FORCED_LOOK / 2, "hints pass at all");
-    // Whose node is about to stop may be begun again by another one; what comes of it is had once.
+    // An activity may run again, which is why this prints how many did; each result is had once, as the
+    // histories above say.
     let effects = places.stage.effects();
     assert_eq!(effects.len() as u64, started * 4);
     let again = effects.values().filter(|times| **times > 1).count();
