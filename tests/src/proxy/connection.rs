@@ -39,14 +39,17 @@ impl From<io::Error> for End {
 
 /// Passes on what `client` sends and receives until either side, or a fault, ends it.
 pub(super) async fn run(client: TcpStream, shared: Arc<Shared>) {
-    let (faults, token) = {
-        // A cut either sees this connection or comes before it.
+    let (faults, born, token) = {
+        // A cut either sees this connection or comes before it: whoever has a token of a
+        // generation must know which one it is of, or it outlives the cut that waits for it.
         let tokens = shared.tokens();
-        (shared.faults.subscribe(), tokens.token.clone())
+        let mut faults = shared.faults.subscribe();
+        let born = *faults.borrow_and_update();
+        (faults, born, tokens.token.clone())
     };
     shared.made.fetch_add(1, Ordering::SeqCst);
     shared.live.send_modify(|live| *live += 1);
-    let end = until_cut(client, faults, &shared).await;
+    let end = until_cut(client, (faults, born), &shared).await;
     shared.live.send_modify(|live| *live -= 1);
     drop(token);
     if let Err(End::Announced(matched)) = end {
@@ -56,10 +59,9 @@ pub(super) async fn run(client: TcpStream, shared: Arc<Shared>) {
 
 async fn until_cut(
     client: TcpStream,
-    mut faults: watch::Receiver<Faults>,
+    (mut faults, born): (watch::Receiver<Faults>, Faults),
     shared: &Shared,
 ) -> Result<(), End> {
-    let born = *faults.borrow_and_update();
     tokio::select! {
         _ = faults.wait_for(|now| now.generation != born.generation) => Err(End::Broken),
         end = pass(client, born, shared) => end,
