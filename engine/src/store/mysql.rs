@@ -19,6 +19,7 @@ mod look;
 mod migrate;
 mod namespaces;
 mod plain;
+mod pool;
 mod quotas;
 mod read;
 mod retention;
@@ -34,8 +35,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coord_core::{Error, Result};
-use sqlx::mysql::{MySqlConnectOptions, MySqlPool, MySqlPoolOptions};
-use sqlx::{Connection, Executor};
+use sqlx::Connection;
+use sqlx::mysql::{MySqlConnectOptions, MySqlPool};
 
 use super::batch::appends::{self, Appended};
 use super::batch::{self as batches, retry};
@@ -52,13 +53,12 @@ use super::{
 use crate::model::{BuildId, Namespace, OwnerId, Run, Timestamp, micros};
 use crate::operator::Connections;
 use error::at;
+use pool::pool;
 
 /// Connections of a process. Few are enough: writes share transactions, and claims are short.
 const CONNECTIONS: u32 = 8;
 /// Connections beside them: a heartbeat, and a renewal that waits for a lock.
 const APART: u32 = 2;
-/// How long a call waits for a connection.
-const ACQUIRE: Duration = Duration::from_secs(5);
 
 /// The store. Clones share their connections.
 #[derive(Clone, Debug)]
@@ -115,19 +115,6 @@ impl Mysql {
     fn scope(&self) -> Option<&str> {
         self.scope.as_ref().map(Namespace::as_str)
     }
-}
-
-fn pool(connections: u32, options: MySqlConnectOptions) -> MySqlPool {
-    MySqlPoolOptions::new()
-        .max_connections(connections)
-        .acquire_timeout(ACQUIRE)
-        .after_connect(|connection, _| {
-            Box::pin(async move {
-                connection.execute(sqlx::raw_sql(session::SETUP)).await?;
-                Ok(())
-            })
-        })
-        .connect_lazy_with(options)
 }
 
 impl Store for Mysql {
