@@ -307,6 +307,13 @@ impl Shop {
     }
 }
 
+impl Drop for Shop {
+    fn drop(&mut self) {
+        // A process whose last worker is gone, and that lives on, no longer shows that it ends.
+        self.core.show_draining();
+    }
+}
+
 /// What this machine is called, where the system says so in a file.
 fn host() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;

@@ -371,7 +371,7 @@ impl Tables {
             .filter(|member| member.is_live)?;
         member.is_live = !heartbeat.stopped;
         member.beat_at = self.now;
-        member.is_draining |= heartbeat.draining;
+        member.is_draining = heartbeat.draining;
         if heartbeat.figures.is_some() {
             member.figures.clone_from(&heartbeat.figures);
         }

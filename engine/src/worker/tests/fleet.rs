@@ -95,6 +95,31 @@ async fn a_node_whose_turns_are_stuck_keeps_no_run_from_going_on_elsewhere() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_ends_its_last_worker_and_lives_on_no_longer_shows_that_it_drains() {
+    async fn shows_draining(store: &Memory) -> bool {
+        // Until its next sign of life is there.
+        tokio::time::sleep(MINUTE / 2).await;
+        let survey = store.survey().await.expect("an answer");
+        let [node] = survey.nodes.as_slice() else {
+            panic!("one node: {survey:?}");
+        };
+        node.is_draining
+    }
+    let store = Memory::new();
+    let node = Node::on(&store).await;
+    let worker = node.worker().activity(DOUBLE, hangs_once()).start();
+    let started = node.client.start(WORK, id("a"), &4).await;
+    started.expect("started");
+    let before = shows_draining(&store).await;
+
+    let (is_done, meanwhile) = tokio::join!(worker.shutdown(MINUTE), shows_draining(&store));
+    let afterwards = shows_draining(&store).await;
+
+    assert!(!is_done);
+    assert_eq!((before, meanwhile, afterwards), (false, true, false));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_the_one_who_recovers_does_not_know_is_taken_back_all_the_same() {
     let store = Memory::new();
     let dying = Node::on(&store).await;
