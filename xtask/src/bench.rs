@@ -14,7 +14,7 @@ const PRIMITIVES: &str = "bench/primitives/Cargo.toml";
 const ENGINE: &str = "bench/engine/Cargo.toml";
 
 /// Those that `ENGINE` knows; the first one means all of them.
-const OF_ENGINE: [&str; 11] = [
+const OF_ENGINE: [&str; 13] = [
     "engine",
     "steps",
     "noop",
@@ -26,6 +26,8 @@ const OF_ENGINE: [&str; 11] = [
     "growth",
     "slow-disk",
     "dialects",
+    "deaths",
+    "chaos",
 ];
 
 /// Where the benchmarks find their server.

@@ -1,11 +1,14 @@
 //! The workflow engine side by side with its peers.
 
+mod chaos;
 mod compare;
+mod deaths;
 mod dialects;
 mod fan_out;
 mod growth;
 mod idle;
 mod mysql;
+mod nodes;
 mod ours;
 mod peers;
 mod pickup;
@@ -55,7 +58,7 @@ const NATS_URL: Variable = Variable::new(
 /// Both cores of a small machine, which the server needs as well.
 const WORKERS: usize = 2;
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 12] = [
     "steps",
     "noop",
     "start",
@@ -66,14 +69,20 @@ const NAMES: [&str; 10] = [
     "growth",
     "slow-disk",
     "dialects",
+    "deaths",
+    "chaos",
 ];
 
 fn main() -> ExitCode {
     let names: Vec<_> = std::env::args().skip(1).collect();
-    if let [name, arguments @ ..] = names.as_slice()
-        && name == pickup::NODE
-    {
-        return finished(block_on(WORKERS, pickup::serve(arguments)));
+    match names.as_slice() {
+        [name, arguments @ ..] if name == pickup::NODE => {
+            return finished(block_on(WORKERS, pickup::serve(arguments)));
+        }
+        [name, arguments @ ..] if name == nodes::NODE => {
+            return finished(block_on(WORKERS, nodes::serve(arguments)));
+        }
+        _ => {}
     }
     if let Some(name) = names.iter().find(|name| !NAMES.contains(&name.as_str())) {
         eprintln!("bench: {name} is none of {}", NAMES.join(", "));
@@ -109,6 +118,8 @@ async fn run(names: &[String]) -> Result<()> {
             "resume" => resume::resume(&server).await?,
             "growth" => growth::growth(&server).await?,
             "slow-disk" => compare::slow_disk(&server).await?,
+            "deaths" => deaths::deaths(&server).await?,
+            "chaos" => chaos::chaos(&server).await?,
             _ => dialects::dialects(&server, &mysql).await?,
         };
         (table.load, table.server) = (load, identity.clone());

@@ -117,6 +117,40 @@ impl Server {
         Ok(())
     }
 
+    /// Ends all sessions of `database`.
+    pub(crate) async fn end_sessions(&self, database: &str) -> Result<()> {
+        self.run(&format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'"
+        ))
+        .await
+    }
+
+    /// Lets nobody into `database`, and ends the sessions of those who are.
+    pub(crate) async fn close(&self, database: &str) -> Result<()> {
+        self.run(&format!("ALTER DATABASE {database} ALLOW_CONNECTIONS false"))
+            .await?;
+        self.end_sessions(database).await
+    }
+
+    /// Undoes [`close`](Self::close).
+    pub(crate) async fn open(&self, database: &str) -> Result<()> {
+        self.run(&format!("ALTER DATABASE {database} ALLOW_CONNECTIONS true"))
+            .await
+    }
+
+    /// Ends all sessions of `database`, and takes every connection that the server has.
+    pub(crate) async fn take_all_connections(&self, database: &str) -> Result<Vec<PgConnection>> {
+        self.end_sessions(database).await?;
+        let mut taken = Vec::new();
+        loop {
+            match self.connect("postgres").await {
+                Ok(connection) => taken.push(connection),
+                Err(_) if !taken.is_empty() => return Ok(taken),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     async fn run(&self, sql: &str) -> Result<()> {
         let mut connection = self.connect("postgres").await?;
         connection
