@@ -230,7 +230,11 @@ impl Waiting {
             tokio::task::yield_now().await;
             let before = self.jobs.len();
             self.take_in();
-            silent = if self.jobs.len() > before { 0 } else { silent + 1 };
+            silent = if self.jobs.len() > before {
+                0
+            } else {
+                silent + 1
+            };
         }
     }
 }

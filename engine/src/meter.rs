@@ -249,8 +249,8 @@ impl Sum {
     }
 
     fn turn(&mut self, turn: &Turn) {
-        if matches!(turn.fence, Fence::Activity(_)) {
-            self.activities += 1;
+        if let Fence::Activities(held) = &turn.fence {
+            self.activities += held.len() as u64;
         }
         for activity in &turn.activities {
             self.note(TaskKind::Activity, activity.lease.is_some());

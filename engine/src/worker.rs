@@ -6,6 +6,7 @@ mod leases;
 mod live;
 mod poll;
 mod registry;
+mod results;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ use crate::wake::Channel;
 use cache::Cache;
 use leases::Leases;
 use registry::Registry;
+use results::Results;
 
 pub use attempt::Attempt;
 pub(crate) use attempt::{emit_ended, last, timed_out};
@@ -155,6 +157,7 @@ impl WorkerBuilder {
             lease: self.lease,
             cache: Cache::new(self.cached_runs),
             leases: Leases::default(),
+            results: Arc::default(),
             turns: Arc::new(Semaphore::new(self.turns as usize)),
             activities: Arc::new(Semaphore::new(self.activities as usize)),
             work: Mutex::new(JoinSet::new()),
@@ -226,6 +229,7 @@ pub(crate) struct Shop {
     lease: Duration,
     cache: Cache,
     leases: Leases,
+    results: Arc<Results>,
     turns: Arc<Semaphore>,
     activities: Arc<Semaphore>,
     /// Turns and attempts under way.

@@ -248,8 +248,8 @@ impl Tables {
         match &turn.fence {
             Fence::Task(held) if !self.holds(held) => return Outcome::Lost,
             Fence::Task(_) => {}
-            Fence::Activity(held) => {
-                if !self.holds(held) {
+            Fence::Activities(held) => {
+                if held.is_empty() || !held.iter().all(|held| self.holds(held)) {
                     return Outcome::Lost;
                 }
                 let row = &self.runs[&turn.run];
@@ -263,7 +263,9 @@ impl Tables {
                 {
                     return Outcome::Stale;
                 }
-                self.tasks.remove(&held.task);
+                for held in held {
+                    self.tasks.remove(&held.task);
+                }
             }
         }
         self.extend(&turn.run, &turn.records);

@@ -1,5 +1,6 @@
 //! An attempt of an activity: run it, judge it, tell its run.
 
+mod along;
 mod eager;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +16,6 @@ use tokio::time::Instant;
 
 use super::Shop;
 use super::leases::LeaseGuard;
-use super::live::Trouble;
 use crate::engine::Core;
 use crate::flow::{Running, panic_message};
 use crate::model::{
@@ -28,6 +28,7 @@ use crate::store::{
 };
 use crate::transition::{Verdict, judge};
 use crate::values::Values;
+use along::emit_lost;
 
 /// An attempt under way, as its activity sees it.
 #[derive(Clone)]
@@ -128,12 +129,7 @@ impl Shop {
         let ended = match scheduled(&claimed) {
             Ok((event, activity)) => {
                 let Some(end) = self.run(&claimed, &event, &activity, &lease).await else {
-                    let task = Detail::new(&task.id);
-                    return Signal::LeaseLost {
-                        kind: TaskKind::Activity,
-                        task,
-                    }
-                    .emit();
+                    return emit_lost(&lease);
                 };
                 // Its run may begin the next one on this slot.
                 drop(slot);
@@ -271,24 +267,9 @@ impl Shop {
         if attempt.is_none()
             // A turn here would take no lease, and so pass a bound by.
             && !self.is_bounded(&self.queue, TaskKind::Workflow)
-            && let Some(mut live) = self.cache.take(&task.run)
+            && self.tell_along(&task.run, &message, lease).await?
         {
-            live.draft.set_now(message.at);
-            live.draft.hear(message.clone())?;
-            match self.go_on_from(live, lease).await {
-                Ok(()) => return Ok(()),
-                Err(Trouble::Lost) => {
-                    Signal::LeaseLost {
-                        kind: TaskKind::Activity,
-                        task: Detail::new(&task.id),
-                    }
-                    .emit();
-                    return Ok(());
-                }
-                // A turn by itself meets the same problem, and deals with it. Nothing is told twice:
-                // if that commit happened after all, the lease is gone.
-                Err(Trouble::Stale | Trouble::Problem(_) | Trouble::Failed(_)) => {}
-            }
+            return Ok(());
         }
         let settle = Settle {
             held: lease.held.clone(),
@@ -305,12 +286,7 @@ impl Shop {
         loop {
             match self.commit_held(write.clone(), lease).await {
                 Ok(Outcome::Lost) => {
-                    let task = Detail::new(&lease.held.task);
-                    Signal::LeaseLost {
-                        kind: TaskKind::Activity,
-                        task,
-                    }
-                    .emit();
+                    emit_lost(lease);
                     return Ok(());
                 }
                 Ok(_) => return Ok(()),

@@ -16,7 +16,7 @@ use super::live::{Live, Stand, Trouble};
 use crate::model::{Closed, Event, Record, RunId, Task, TaskId, TypeName};
 use crate::signals::{Cached, Signal};
 use crate::store::{
-    Append, ClaimedTask, Fence, Lease, Load, LoadedRun, Outcome, Then, Turn, Write,
+    Append, ClaimedTask, Fence, Held, Lease, Load, LoadedRun, Outcome, Then, Turn, Write,
 };
 use crate::transition::Identity;
 
@@ -149,27 +149,36 @@ impl Shop {
         }
     }
 
-    /// Goes on with a run from the result of one of its activities, which it has heard: result and
-    /// what follows from it are one commit, under the lease of the activity.
+    /// Goes on with a run from the results of some of its activities, which it has heard: results
+    /// and what follows from them are one commit, under the leases of the activities, of which
+    /// `activity` is one. What is left to do under the run's workflow task, if it works on.
     ///
     /// # Errors
-    /// Those of the first commit. What goes wrong after it is dealt with.
-    pub(super) async fn go_on_from(
-        self: &Arc<Self>,
+    /// Those of the commit.
+    pub(super) async fn go_on_from<'a>(
+        self: &'a Arc<Self>,
         mut live: Box<Live>,
+        ended: Vec<Held>,
         activity: &LeaseGuard<'_>,
-    ) -> Result<(), Trouble> {
-        let fence = Fence::Activity(activity.held.clone());
+    ) -> Result<Option<(Box<Live>, LeaseGuard<'a>)>, Trouble> {
+        let fence = Fence::Activities(ended);
         match self.run_on(&mut live).await? {
-            Stand::Waits | Stand::Ended => self.end_turn(live, fence, activity).await,
-            Stand::Works | Stand::WantsCommit => {
-                let run = live.draft.identity().run.clone();
-                let lease = self.take_task(&mut live, activity).await?;
-                if let Err(trouble) = self.go_on(live, &lease).await {
-                    self.give_up(&run, 1, &lease, trouble).await;
-                }
-                Ok(())
+            Stand::Waits | Stand::Ended => {
+                self.end_turn(live, fence, activity).await?;
+                Ok(None)
             }
+            Stand::Works | Stand::WantsCommit => {
+                let lease = self.take_task(&mut live, fence, activity).await?;
+                Ok(Some((live, lease)))
+            }
+        }
+    }
+
+    /// Goes on with a run under the workflow task that was taken along with results.
+    pub(super) async fn work_on(self: &Arc<Self>, live: Box<Live>, lease: &LeaseGuard<'_>) {
+        let run = live.draft.identity().run.clone();
+        if let Err(trouble) = self.go_on(live, lease).await {
+            self.give_up(&run, 1, lease, trouble).await;
         }
     }
 
@@ -233,11 +242,12 @@ impl Shop {
         }
     }
 
-    /// Commits the result of an activity with what follows from it, and takes the run's workflow
+    /// Commits the results of activities with what follows from them, and takes the run's workflow
     /// task to go on with a local step.
     async fn take_task<'a>(
         self: &'a Arc<Self>,
         live: &mut Live,
+        fence: Fence,
         activity: &LeaseGuard<'_>,
     ) -> Result<LeaseGuard<'a>, Trouble> {
         let (owner, sent) = (self.core.owner(), Instant::now());
@@ -245,7 +255,6 @@ impl Shop {
             owner: owner.clone(),
             ttl: self.turn_lease(),
         };
-        let fence = Fence::Activity(activity.held.clone());
         let mut turn = live.draft.cut(fence, Some(Then::Take(lease)))?;
         let eager = self.lease_eagerly(live, &mut turn);
         let task = TaskId::of(&turn.run, 0);

@@ -22,6 +22,8 @@ enum Before {
     Signalled,
     /// An activity of it is claimed.
     Activity,
+    /// Two of its activities are.
+    Activities,
 }
 
 fn lease() -> Lease {
@@ -31,11 +33,11 @@ fn lease() -> Lease {
     }
 }
 
-fn on_activity(task: &ClaimedTask) -> Turn {
+fn on_activities(task: &ClaimedTask, tasks: &[ClaimedTask]) -> Turn {
     Turn {
-        fence: Fence::Activity(held(task)),
-        history_length: 2,
-        records: vec![record("ActivityCompleted", 3)],
+        fence: Fence::Activities(tasks.iter().map(held).collect()),
+        history_length: 1 + tasks.len() as u64,
+        records: vec![record("ActivityCompleted", 2 + tasks.len() as u64)],
         ..turn(task)
     }
 }
@@ -51,8 +53,8 @@ fn close(closed: Closed) -> Then {
     Then::Close(Box::new(closing(closed)))
 }
 
-/// Every sort of plain write, in a run called `name`.
-fn write(case: usize, stage: &Stage, name: &str, task: Option<&ClaimedTask>) -> Option<Write> {
+/// Every sort of plain write, in a run called `name`, of which `tasks` are claimed.
+fn write(case: usize, stage: &Stage, name: &str, tasks: &[ClaimedTask]) -> Option<Write> {
     let timeouts = Timeouts {
         schedule_to_start: Some(Duration::from_secs(200)),
         schedule_to_close: Some(Duration::from_mins(5)),
@@ -68,7 +70,7 @@ fn write(case: usize, stage: &Stage, name: &str, task: Option<&ClaimedTask>) -> 
         timeouts,
         ..activity(step, name)
     };
-    let Some(task) = task else {
+    let Some(task) = tasks.first() else {
         let start = stage.new_run(name);
         let due = Due::After(LONG);
         let starts = [
@@ -97,7 +99,7 @@ fn write(case: usize, stage: &Stage, name: &str, task: Option<&ClaimedTask>) -> 
             ..turn(task)
         }
     } else {
-        on_activity(task)
+        on_activities(task, tasks)
     };
     let go_on = if is_turn {
         Then::Keep
@@ -192,23 +194,28 @@ async fn carried_out(
     among_others: bool,
 ) -> Option<String> {
     let name = format!("{before:?}-{case}-{among_others}").to_lowercase();
-    let task = match before {
-        Before::Nothing => None,
+    let tasks = match before {
+        Before::Nothing => Vec::new(),
         Before::Claimed | Before::Signalled => {
             stage.start(&name).await;
             let task = stage.claim_workflow(&name).await;
             if matches!(before, Before::Signalled) {
                 stage.apply(signal(&task.task.run)).await;
             }
-            Some(task)
+            vec![task]
         }
         Before::Activity => {
             stage.start_with_activity(&name, Timeouts::default()).await;
-            Some(stage.claim_activity(&name).await)
+            vec![stage.claim_activity(&name).await]
+        }
+        Before::Activities => {
+            stage.start_with_activities(&name, [8, 9]).await;
+            let claim = stage.claim_of(TaskKind::Activity, &name, 2);
+            stage.claim(&claim).await.tasks
         }
     };
-    let write = write(case, stage, &name, task.as_ref())?;
-    let run = match (&task, &write) {
+    let write = write(case, stage, &name, &tasks)?;
+    let run = match (tasks.first(), &write) {
         (Some(task), _) => task.task.run.clone(),
         (None, Write::Start(start)) => start.run.clone(),
         (None, other) => panic!("{other:?} starts nothing"),
@@ -231,6 +238,7 @@ pub(crate) async fn a_write_does_the_same_alone_and_among_others(stage: Stage) {
         Before::Claimed,
         Before::Signalled,
         Before::Activity,
+        Before::Activities,
     ] {
         let mut cases = 0;
         while let Some(alone) = carried_out(&stage, before, cases, false).await {

@@ -160,7 +160,7 @@ pub(crate) async fn an_activity_and_its_run_are_committed_together(stage: Stage)
         ttl: LONG,
     };
     let turn = Turn {
-        fence: Fence::Activity(held(&activity)),
+        fence: Fence::Activities(vec![held(&activity)]),
         history_length: 2,
         records: vec![record("ActivityCompleted", 3)],
         then: Then::Take(lease),
@@ -189,12 +189,56 @@ pub(crate) async fn an_activity_and_its_run_are_committed_together(stage: Stage)
     assert_eq!(stage.load(&run).await.events.len(), 4);
 }
 
+pub(crate) async fn activities_end_together_with_their_run_or_not_at_all(stage: Stage) {
+    let run = stage.start_with_activities("w", [1, 2, 3]).await;
+    let claim = stage.claim_of(TaskKind::Activity, "w", 3);
+    let activities = stage.claim(&claim).await.tasks;
+    let ended: Vec<_> = activities.iter().map(held).collect();
+    let turn = |ended: Vec<Held>, history_length, first| Turn {
+        fence: Fence::Activities(ended),
+        history_length,
+        records: vec![
+            record("ActivityCompleted", first),
+            record("ActivityCompleted", first + 1),
+        ],
+        ..crate::stage::turn(&activities[0])
+    };
+    let late = Held {
+        epoch: ended[2].epoch + 1,
+        ..ended[2].clone()
+    };
+
+    let of_nobody = stage.apply(turn(Vec::new(), 4, 5)).await;
+    let with_a_lost_one = stage.apply(turn(vec![ended[0].clone(), late], 4, 5)).await;
+
+    assert_eq!(of_nobody, Outcome::Lost);
+    assert_eq!(with_a_lost_one, Outcome::Lost);
+    assert_eq!(stage.describe(&run).await.tasks.len(), 3, "none has ended");
+    assert_eq!(stage.load(&run).await.events.len(), 4);
+
+    let two = turn(ended[..2].to_vec(), 4, 5);
+    assert!(is_done(&stage.apply(two.clone()).await));
+    assert_eq!(stage.apply(two).await, Outcome::Lost, "it happened");
+    let described = stage.describe(&run).await;
+    let left: Vec<_> = described.tasks.iter().map(|task| &task.task).collect();
+    assert_eq!(left, [&ended[2].task]);
+
+    // The others ended along with the run's own end leave nothing.
+    let close = Turn {
+        then: Then::Close(Box::new(closing(completed()))),
+        ..turn(ended[2..].to_vec(), 6, 7)
+    };
+    assert!(is_done(&stage.apply(close).await));
+    assert!(stage.describe(&run).await.tasks.is_empty());
+    assert_eq!(stage.load(&run).await.events.len(), 8);
+}
+
 pub(crate) async fn a_turn_on_top_of_news_is_stale(stage: Stage) {
     let run = stage.start_with_activity("w", Timeouts::default()).await;
     let activity = stage.claim_activity("w").await;
     stage.apply(crate::stage::signal(&run)).await;
     let turn = Turn {
-        fence: Fence::Activity(held(&activity)),
+        fence: Fence::Activities(vec![held(&activity)]),
         history_length: 2,
         records: vec![record("ActivityCompleted", 3)],
         ..crate::stage::turn(&activity)

@@ -106,6 +106,7 @@ on_every_dialect! {
         a_lease_is_whole_after_a_lock_wait
         a_fence_is_judged_after_a_lock_wait
         an_activity_and_its_run_are_committed_together
+        activities_end_together_with_their_run_or_not_at_all
         a_turn_on_top_of_news_is_stale
     }
     messages {

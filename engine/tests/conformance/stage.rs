@@ -173,6 +173,33 @@ impl Stage {
         run
     }
 
+    /// A run that waits for activities, which have these numbers.
+    pub(crate) async fn start_with_activities<const MANY: usize>(
+        &self,
+        workflow: &str,
+        steps: [u64; MANY],
+    ) -> RunId {
+        let run = self.start(workflow).await;
+        let task = self.claim_workflow(workflow).await;
+        let activities: Vec<_> = (2..).zip(steps).collect();
+        let scheduled = Turn {
+            records: activities
+                .iter()
+                .map(|(seq, _)| record("ActivityScheduled", *seq))
+                .collect(),
+            activities: activities
+                .iter()
+                .map(|(seq, step)| NewActivity {
+                    scheduled_seq: *seq,
+                    ..activity(*step, workflow)
+                })
+                .collect(),
+            ..turn(&task)
+        };
+        assert!(matches!(self.apply(scheduled).await, Outcome::Done { .. }));
+        run
+    }
+
     /// Ends the turn of `task` with an activity in the queue `of`.
     pub(crate) async fn schedule_activity(&self, task: &ClaimedTask, of: &str, timeouts: Timeouts) {
         let new = NewActivity {

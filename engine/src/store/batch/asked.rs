@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::super::rows::{InstanceRow, KinRow, RunRow};
-use super::super::{
-    Fence, ScheduleKey, ScheduleWrite, Start, Target, Terminate, Then, Turn, Write,
-};
+use super::super::{ScheduleKey, ScheduleWrite, Start, Target, Terminate, Then, Turn, Write};
 use crate::model::TaskId;
 
 type Instance = (String, String);
@@ -67,8 +65,9 @@ impl Asked {
     }
 
     fn turn(&mut self, turn: &Turn) {
-        let (Fence::Task(held) | Fence::Activity(held)) = &turn.fence;
-        self.task(held.task.as_str());
+        for held in turn.fence.held() {
+            self.task(held.task.as_str());
+        }
         self.run(turn.run.as_str());
         for task in &turn.dropped {
             self.task(task.as_str());

@@ -6,7 +6,7 @@ use coord_core::{Error, Result};
 
 use super::super::rows::{AttemptRow, AttributeRow, MemoRow, RunRow, TaskRow, signed};
 use super::super::{
-    Append, Closing, CommandKind, Deliver, Fence, Lease, OnDuplicate, Outcome, PutBack, PutBackHow,
+    Append, Closing, CommandKind, Deliver, Lease, OnDuplicate, Outcome, PutBack, PutBackHow,
     Settle, Start, Target, Terminate, Then, Turn, Write,
 };
 use super::Changes;
@@ -174,15 +174,17 @@ impl State {
 
     fn turn(&mut self, turn: &Turn) -> Result<Outcome> {
         let run = turn.run.as_str();
-        let (Fence::Task(held) | Fence::Activity(held)) = &turn.fence;
-        if !self.holds(held) {
+        let held = turn.fence.held();
+        if held.is_empty() || !held.iter().all(|held| self.holds(held)) {
             return Ok(Outcome::Lost);
         }
-        if let Fence::Activity(held) = &turn.fence {
+        if turn.fence.is_of_activities() {
             if self.has_gone_on(turn) {
                 return Ok(Outcome::Stale);
             }
-            self.remove_task(held.task.as_str());
+            for held in held {
+                self.remove_task(held.task.as_str());
+            }
         }
         self.extend(run, &turn.records);
         self.account(turn)?;

@@ -11,9 +11,7 @@ use std::collections::HashSet;
 use coord_core::Result;
 
 use super::super::rows::{RecordRow, failure_text, of_fairness, signed, span_us};
-use super::super::{
-    Append, Fence, Held, Holder, Lease, NewActivity, Settle, Start, Then, Turn, Write,
-};
+use super::super::{Append, Held, Holder, Lease, NewActivity, Settle, Start, Then, Turn, Write};
 use crate::model::{Closed, Record, micros};
 
 /// A batch of one sort.
@@ -22,8 +20,14 @@ pub(in super::super) enum Plain {
     Starts(Vec<StartRow>, Vec<PlacedRow>),
     /// Events of turns that go on.
     Appends(Vec<FencedRow>, Vec<PlacedRow>),
-    /// Turns, and events of turns that go on.
-    Turns(Vec<FencedRow>, Vec<PlacedRow>, Vec<ActivityRow>),
+    /// Turns, and events of turns that go on, with the activities that they schedule and those
+    /// that end with them beside the one of their row.
+    Turns(
+        Vec<FencedRow>,
+        Vec<PlacedRow>,
+        Vec<ActivityRow>,
+        Vec<EndedRow>,
+    ),
     /// Ends of activities, each with the message for its run.
     Settles(Vec<SettleRow>),
 }
@@ -89,6 +93,14 @@ pub(in super::super) struct SettleRow {
     pub(in super::super) message: RecordRow,
 }
 
+/// An activity that ends with the write with this number.
+pub(in super::super) struct EndedRow {
+    pub(in super::super) write: i32,
+    pub(in super::super) task_id: String,
+    pub(in super::super) epoch: i64,
+    pub(in super::super) lease_owner: String,
+}
+
 /// An activity to schedule, of the write with this number.
 pub(in super::super) struct ActivityRow {
     pub(in super::super) write: i32,
@@ -117,7 +129,7 @@ impl Plain {
         }
         let mut met = HashSet::new();
         let (mut starts, mut fenced, mut settles) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut records, mut activities) = (Vec::new(), Vec::new());
+        let (mut records, mut activities, mut ended) = (Vec::new(), Vec::new(), Vec::new());
         for (number, write) in writes.iter().enumerate() {
             let number = i32::try_from(number).unwrap_or(i32::MAX);
             let is_alone = match write {
@@ -140,6 +152,12 @@ impl Plain {
                         return Ok(None);
                     };
                     fenced.push(row);
+                    for held in turn.fence.held().iter().skip(1) {
+                        let Some(row) = EndedRow::new(number, held) else {
+                            return Ok(None);
+                        };
+                        ended.push(row);
+                    }
                     place(&mut records, number, turn.run.as_str(), &turn.records);
                     let rows = turn.activities.iter();
                     activities.extend(rows.map(|activity| ActivityRow::new(number, activity)));
@@ -163,7 +181,7 @@ impl Plain {
         Ok(match (starts.len(), fenced.len(), settles.len()) {
             (_, 0, 0) => Some(Self::Starts(starts, records)),
             (0, _, 0) if all_append => Some(Self::Appends(fenced, records)),
-            (0, _, 0) => Some(Self::Turns(fenced, records, activities)),
+            (0, _, 0) => Some(Self::Turns(fenced, records, activities, ended)),
             (0, 0, _) => Some(Self::Settles(settles)),
             _ => None,
         })
@@ -263,13 +281,13 @@ impl FencedRow {
     }
 
     fn turn(write: i32, turn: &Turn) -> Result<Option<Self>> {
-        let (Fence::Task(held) | Fence::Activity(held)) = &turn.fence;
-        let Some(row) = Self::held(write, held) else {
+        let held = turn.fence.held().first();
+        let Some(row) = held.and_then(|held| Self::held(write, held)) else {
             return Ok(None);
         };
         let row = Self {
             run_id: turn.run.to_string(),
-            of_activity: matches!(turn.fence, Fence::Activity(_)),
+            of_activity: turn.fence.is_of_activities(),
             length_before: signed(turn.history_length),
             length_after: signed(turn.history_length + turn.records.len() as u64),
             drained: signed(turn.drained),
@@ -321,6 +339,21 @@ impl FencedRow {
                 failure: Some(failure_text(failure)?),
                 ..row
             },
+        })
+    }
+}
+
+impl EndedRow {
+    /// `None` for one whose right is not a lease.
+    fn new(write: i32, held: &Held) -> Option<Self> {
+        let Holder::Owner(owner) = &held.holder else {
+            return None;
+        };
+        Some(Self {
+            write,
+            task_id: held.task.to_string(),
+            epoch: signed(held.epoch),
+            lease_owner: owner.to_string(),
         })
     }
 }

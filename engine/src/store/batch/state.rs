@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::super::rows::{
     CommandRow, InstanceRow, RecordRow, RevisionRow, RunRow, TaskRow, TipRow, signed,
 };
-use super::super::{CommandKind, Fence, Held, Holder, Start, Target, Write};
+use super::super::{CommandKind, Held, Holder, Start, Target, Write};
 use super::Changes;
 use crate::model::{Record, RequestId, RunStatus, TaskKind, TaskStatus};
 
@@ -77,7 +77,8 @@ impl State {
                 Write::Append(append) => of_task(&append.held),
                 Write::PutBack(put_back) => of_task(&put_back.held),
                 Write::Turn(turn) => {
-                    matches!(turn.fence, Fence::Activity(_)).then(|| turn.run.to_string())
+                    let is_of_activities = turn.fence.is_of_activities();
+                    is_of_activities.then(|| turn.run.to_string())
                 }
                 Write::Terminate(terminate) => self.find(&terminate.target),
                 _ => None,

@@ -58,9 +58,10 @@ pub(super) async fn apply(store: &Postgres, writes: &[Write]) -> Result<Option<A
                 write task_id epoch lease_owner run_id);
             events(query, records)
         }
-        Plain::Turns(fenced, records, activities) => {
+        Plain::Turns(fenced, records, activities, ended) => {
             let query = of_turns(store.statements.rows(TURNS), fenced);
-            of_activities(events(query, records), activities)
+            let query = of_activities(events(query, records), activities);
+            bind!(query, ended; write task_id epoch lease_owner)
         }
         Plain::Settles(settles) => of_settles(store.statements.rows(SETTLES), settles),
     };

@@ -23,11 +23,26 @@ pub struct Append {
 pub enum Fence {
     /// The run's workflow task.
     Task(Held),
-    /// An activity of the run, whose result is among the events: its task ends with this turn, and
-    /// the turn takes place only if nothing else has happened to the run: its history has
-    /// `history_length` events, no message waits beyond `drained`, and its workflow task, if there
-    /// is one, is ready. Otherwise `Stale`.
-    Activity(Held),
+    /// Activities of the run, at least one, whose results are among the events: their tasks end
+    /// with this turn. It takes place only if all of them are held, otherwise it is `Lost`; and only
+    /// if nothing else has happened to the run: its history has `history_length` events, no message
+    /// waits beyond `drained`, and its workflow task, if there is one, is ready. Otherwise `Stale`.
+    Activities(Vec<Held>),
+}
+
+impl Fence {
+    /// The claims that it takes, all of them.
+    pub fn held(&self) -> &[Held] {
+        match self {
+            Self::Task(held) => std::slice::from_ref(held),
+            Self::Activities(held) => held,
+        }
+    }
+
+    /// Whether it is of activities, and not of the run's workflow task.
+    pub const fn is_of_activities(&self) -> bool {
+        matches!(self, Self::Activities(_))
+    }
 }
 
 /// A turn of a run, or what it has so far.
@@ -83,7 +98,7 @@ pub enum Then {
     /// The turn goes on: the task stays leased, with its epoch. Only with [`Fence::Task`].
     Keep,
     /// The turn goes on, and from here under the run's workflow task, which is made if there is none
-    /// and leased with an epoch one higher than before. Only with [`Fence::Activity`]. Answered
+    /// and leased with an epoch one higher than before. Only with [`Fence::Activities`]. Answered
     /// `Taken`.
     Take(Lease),
     /// The run waits. Its status is `waiting`, or `running` when its task is due.

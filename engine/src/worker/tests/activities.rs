@@ -236,3 +236,32 @@ async fn a_timer_and_a_signal_reach_a_workflow_whose_step_is_under_way() {
     let name = handle.result(3 * MINUTE).await.expect("an answer");
     assert_eq!(name, Some(Ok("ann".to_owned())));
 }
+
+#[cfg(feature = "sqlite")]
+#[tokio::test]
+async fn results_that_come_during_a_commit_go_along_with_one_another() {
+    const ALL: Workflow<u32, u32> = Workflow::new("tests.all");
+    async fn all(ctx: Context, count: u32) -> Result<u32, Failure> {
+        let calls = (0..count).map(|number| ctx.activity(DOUBLE, &number));
+        let doubled: Result<Vec<u32>, Failure> = join_all(calls).await.into_iter().collect();
+        Ok(doubled?.iter().sum())
+    }
+    // A database that answers later, unlike the one of the other tests.
+    let store = crate::store::Sqlite::connect("sqlite::memory:").expect("a url");
+    let engine = Engine::start(store).await.expect("a database in memory");
+    let worker = engine.worker(namespace(), queue()).workflow(ALL, all);
+    let _worker = worker.activity(DOUBLE, double).start();
+    let client = engine.client(namespace(), queue());
+    let started = client.start(ALL, id("a"), &50).await.expect("started");
+
+    let result = started.handle.result(MINUTE).await.expect("an answer");
+
+    assert_eq!(result, Some(Ok(49 * 50)));
+    let history = started.handle.history().await.expect("a history");
+    let is_end = |kind: &EventKind| matches!(kind, EventKind::ActivityCompleted(_));
+    let ends = history.iter().filter(|event| is_end(&event.kind));
+    assert_eq!(ends.count(), 50);
+    let described = started.handle.describe().await.expect("an answer");
+    let messages = described.expect("there").run.inbox_seq;
+    assert_eq!(messages, 0, "each would have been a message of its own");
+}

@@ -139,16 +139,24 @@ pub(super) const TURNS: &str = concat!(
         FROM workflow_runs WHERE run_id = ANY ($20) ORDER BY run_id FOR UPDATE),
      tasks AS MATERIALIZED (
         SELECT task_id, run_id, status, lease_owner, lease_epoch, lease_expires_at
-        FROM workflow_tasks WHERE task_id = ANY ($2) AND (SELECT count(*) FROM runs) >= 0
+        FROM workflow_tasks WHERE task_id = ANY ($2 || $44::text[]) AND (SELECT count(*) FROM runs) >= 0
         ORDER BY task_id FOR UPDATE),
      clock AS MATERIALIZED (SELECT count(*) AS locked, ",
     clock!(),
     " AS now FROM tasks),
+     ended AS MATERIALIZED (
+        SELECT e.write, e.task_id, (t.status = 'leased' AND t.lease_owner = e.lease_owner
+            AND t.lease_epoch = e.epoch AND t.lease_expires_at > clock.now
+            AND t.run_id = w.run_id) IS TRUE AS is_held
+        FROM clock CROSS JOIN unnest($43::int4[], $44::text[], $45::int8[], $46::text[])
+            AS e (write, task_id, epoch, lease_owner)
+        JOIN w ON w.write = e.write LEFT JOIN tasks t ON t.task_id = e.task_id),
      judged AS MATERIALIZED (
         SELECT w.write, clock.now, r.inbox_seq, r.turn_epoch, t.lease_epoch, CASE
             WHEN (t.status = 'leased' AND t.lease_owner = w.lease_owner
                 AND t.lease_epoch = w.epoch AND t.lease_expires_at > clock.now
                 AND t.run_id = w.run_id) IS NOT TRUE THEN 'lost'
+            WHEN w.write IN (SELECT e.write FROM ended e WHERE NOT e.is_held) THEN 'lost'
             WHEN w.follows = 'append' THEN 'done'
             WHEN r.run_id IS NULL THEN 'other'
             WHEN w.of_activity AND (SELECT true FROM workflow_tasks o
@@ -160,7 +168,8 @@ pub(super) const TURNS: &str = concat!(
                     WHERE c.parent_run_id = w.run_id AND c.closed_at IS NULL LIMIT 1)
                 OR (SELECT true FROM workflow_tasks o
                     WHERE o.task_id > w.run_id || ':' AND o.task_id < w.run_id || ';'
-                        AND o.task_id <> w.task_id LIMIT 1)) THEN 'other'
+                        AND o.task_id <> w.task_id AND o.task_id <> ALL ($44::text[]) LIMIT 1))
+                THEN 'other'
             WHEN w.follows = 'take' THEN 'taken'
             ELSE 'done' END AS verdict
         FROM clock CROSS JOIN w LEFT JOIN tasks t ON t.task_id = w.task_id
@@ -260,7 +269,10 @@ pub(super) const TURNS: &str = concat!(
      gone AS (
         DELETE FROM workflow_tasks t USING good g
         WHERE t.task_id = g.task_id AND (g.of_activity OR g.follows = 'close'
-            OR g.follows = 'wait' AND g.due_at IS NULL))
+            OR g.follows = 'wait' AND g.due_at IS NULL)),
+     gone_along AS (
+        DELETE FROM workflow_tasks t USING ended e, good g
+        WHERE t.task_id = e.task_id AND g.write = e.write)
      SELECT j.now, j.write, j.verdict AS word, coalesce(j.inbox_seq,
             (SELECT r.inbox_seq FROM workflow_runs r WHERE r.run_id = w.run_id), 0) AS inbox_seq,
         coalesce(j.turn_epoch + 1, 0) AS epoch, r.namespace, r.queue, g.due_at
