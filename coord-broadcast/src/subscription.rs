@@ -11,6 +11,7 @@ use coord_core::signals::Detail;
 use coord_core::{Name, Result};
 use coord_redis::{Following, Heard, Redis};
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
 
 use crate::frame::Frame;
 use crate::position::Position;
@@ -104,6 +105,12 @@ impl<T: DeserializeOwned> Subscription<T> {
     pub fn without_echo(mut self) -> Self {
         self.left_out = Some(self.origin);
         self
+    }
+
+    /// Whether messages come now, for who shows that to operators: false from an interruption until
+    /// the server has confirmed the subscription again. It ends with the client.
+    pub fn receiving(&self) -> watch::Receiver<bool> {
+        self.following.receiving()
     }
 
     /// The next message, or what was missed before it; `None` once the client is shut down.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coord_core::Channel;
+use tokio::sync::watch;
 
 use crate::command::Reply;
 use crate::subscriber::{Event, Subscription};
@@ -53,6 +54,12 @@ impl Following {
             Ok(Event::Checked(reply)) => Heard::Checked(reply),
             Err(missed) => Heard::Lagged(missed),
         })
+    }
+
+    /// Whether messages come now: false from an interruption until the server has confirmed the
+    /// subscription again. It ends with the client.
+    pub fn receiving(&self) -> watch::Receiver<bool> {
+        self.subscription.receiving()
     }
 
     /// The channel, or the pattern over channels.

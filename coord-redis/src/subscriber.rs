@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use coord_core::{Channel, Error, Result};
 use tokio::runtime::Handle;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use crate::cluster::Cluster;
 use crate::command::{Command, Reply, slot_of};
@@ -52,6 +52,7 @@ pub(crate) enum Event {
 pub struct Subscription {
     // First, so that the last subscriber is gone when the order to leave is carried out.
     events: broadcast::Receiver<Event>,
+    receiving: watch::Receiver<bool>,
     membership: Arc<Membership>,
 }
 
@@ -96,12 +97,19 @@ impl Subscription {
         &self.membership.channel
     }
 
+    /// Whether messages come now: false from an interruption until the server has confirmed the
+    /// subscription again, when it is also told how long that was. It ends with the client.
+    pub(crate) fn receiving(&self) -> watch::Receiver<bool> {
+        self.receiving.clone()
+    }
+
     /// Another subscription of the same channel, which the server need not be asked for. It
     /// receives what comes from now on; an interruption that is not over yet is told to it, too.
     #[must_use]
     pub fn another(&self) -> Self {
         Self {
             events: self.events.resubscribe(),
+            receiving: self.receiving.clone(),
             membership: Arc::clone(&self.membership),
         }
     }
@@ -182,13 +190,18 @@ impl Subscriber {
         let shut_down =
             || Error::unavailable(format!("subscribing to {channel}: the client is shut down"));
         self.orders.send(order).map_err(|_| shut_down())?;
-        let Joined { events, found } = confirmed.await.map_err(|_| shut_down())??;
+        let Joined {
+            events,
+            found,
+            receiving,
+        } = confirmed.await.map_err(|_| shut_down())??;
         let membership = Membership {
             channel: channel.clone(),
             orders: self.orders.clone(),
         };
         let subscription = Subscription {
             events,
+            receiving,
             membership: Arc::new(membership),
         };
         Ok((subscription, found))

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::meter::Meter;
+use crate::news::Newsroom;
 use crate::signals::Signal;
 use crate::store::{Applied, Outcome, Store, Write};
 use crate::wake::Wake;
@@ -60,6 +61,7 @@ struct Database {
     clock: Arc<Clock>,
     wake: Arc<Wake>,
     meter: Arc<Meter>,
+    newsroom: Arc<Newsroom>,
 }
 
 /// Who writes, and how long it takes.
@@ -95,13 +97,15 @@ pub(crate) enum Patience {
 impl Committer {
     pub(crate) fn new(
         store: Arc<dyn Store>,
-        (clock, wake, meter): (Arc<Clock>, Arc<Wake>, Arc<Meter>),
+        clock: Arc<Clock>,
+        (wake, meter, newsroom): (Arc<Wake>, Arc<Meter>, Arc<Newsroom>),
     ) -> Self {
         let database = Database {
             store,
             clock,
             wake,
             meter,
+            newsroom,
         };
         let (jobs, waiting) = mpsc::channel(QUEUE);
         let traffic = Arc::new(Traffic::default());
@@ -355,6 +359,7 @@ impl Database {
                     self.wake.tasks(&applied.ready, applied.now);
                     self.meter
                         .committed(sent.elapsed(), writes, &applied.outcomes);
+                    self.newsroom.tell(self.newsroom.of(writes, &applied));
                     return Ok(applied);
                 }
                 Err(error) => error,

@@ -20,6 +20,7 @@ use crate::health::{self, Alone, Report};
 use crate::limits::Limits;
 use crate::meter::Meter;
 use crate::model::{Ids, Namespace, NodeName, OwnerId, Queue, Record, RunId, Timestamp};
+use crate::news::{News, Newsroom};
 use crate::node::Node;
 use crate::quotas::Quotas;
 use crate::recovery::Recovery;
@@ -62,6 +63,7 @@ pub(crate) struct Core {
     alone: Option<Alone>,
     pub(crate) values: Arc<Values>,
     pub(crate) meter: Arc<Meter>,
+    pub(crate) newsroom: Arc<Newsroom>,
     /// What this process does beside its calls.
     watching: Mutex<JoinSet<()>>,
     committer: Committer,
@@ -155,8 +157,9 @@ impl Engine {
             Part::Visitor => (Fleet::visit(&store, &ids, recovery), false),
         };
         let wake = Arc::new(Wake::new(builder.wake));
-        let means = (Arc::clone(&clock), Arc::clone(&wake), Arc::clone(&meter));
-        let committer = Committer::new(Arc::clone(&store), means);
+        let newsroom = Arc::<Newsroom>::default();
+        let hearers = (Arc::clone(&wake), Arc::clone(&meter), Arc::clone(&newsroom));
+        let committer = Committer::new(Arc::clone(&store), Arc::clone(&clock), hearers);
         let mut watching = JoinSet::new();
         watching.spawn(wake::watch_ends(Arc::clone(&store), Arc::clone(&wake)));
         let core = Arc::new(Core {
@@ -167,6 +170,7 @@ impl Engine {
             alone: builder.alone,
             values,
             meter,
+            newsroom,
             watching: Mutex::new(watching),
             committer,
             fleet,
@@ -593,13 +597,15 @@ impl Core {
     ) -> Result<(Outcome, Told)> {
         let writes = [write];
         let mut applied = self.store.apply_in(transaction, &writes).await?;
+        let news = self.newsroom.of(&writes, &applied);
         let outcome = applied.outcomes.pop().ok_or_else(unanswered)?;
-        Ok((outcome, Told(applied.ready)))
+        Ok((outcome, Told(applied.ready, news)))
     }
 
     /// Tells of what there is to do.
     pub(crate) fn tell(&self, told: &Told) {
         self.wake.tasks(&told.0, self.clock.now());
+        self.newsroom.tell(told.1.iter().cloned());
     }
 
     /// One look at what health goes by.
@@ -762,8 +768,8 @@ where
     }
 }
 
-/// What writes have left to be claimed, to be told once they are committed.
-pub(crate) struct Told(Vec<Ready>);
+/// What writes have left to be claimed, and what there is to tell of them once they are committed.
+pub(crate) struct Told(Vec<Ready>, Vec<News>);
 
 /// The run whose update `write` answers.
 fn answered(write: &Write) -> Option<RunId> {

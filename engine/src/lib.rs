@@ -122,6 +122,7 @@ pub mod memory;
 mod meter;
 pub mod model;
 mod namespaces;
+pub mod news;
 mod node;
 pub mod operator;
 pub mod quotas;

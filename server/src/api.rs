@@ -40,6 +40,8 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::Node;
 use crate::access::Identity;
 pub use document::document;
+#[cfg(feature = "realtime")]
+pub(crate) use instant::shown as shown_instant;
 
 /// The version of the published interface that this one speaks.
 const CONTROL_PLANE_VERSION: &str = "2";
@@ -47,8 +49,8 @@ const CONTROL_PLANE_VERSION: &str = "2";
 /// goes around it.
 const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 
-/// The routes of the control plane on `node`: all of them below `/api`, and `/metrics` where the node
-/// has metrics to show.
+/// The routes of the control plane on `node`: all of them below `/api`, `/metrics` where the node
+/// has metrics to show, and `/socket.io` where it tells Socket.IO clients.
 ///
 /// They answer every error with problem details (RFC 9457), take bodies of at most 4 MiB, and answer
 /// within 30 seconds.
@@ -61,7 +63,7 @@ pub fn router(node: &Node) -> Router {
         known = known.route_layer(RateLimitLayer::new(limiter.clone(), subject));
     }
     let identify = middleware::from_fn_with_state(node.clone(), caller::identify);
-    Router::from(open_routes())
+    let routes = Router::from(open_routes())
         .route("/api/openapi.json", get(openapi))
         .merge(known.route_layer(identify))
         .fallback(guard::no_route)
@@ -69,7 +71,12 @@ pub fn router(node: &Node) -> Router {
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(middleware::from_fn(guard::in_time))
         .layer(middleware::from_fn(guard::finish))
-        .with_state(node.clone())
+        .with_state(node.clone());
+    #[cfg(feature = "realtime")]
+    if let Some(realtime) = node.realtime() {
+        return routes.layer(realtime.layer());
+    }
+    routes
 }
 
 /// What is asked without a token.

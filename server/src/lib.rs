@@ -7,7 +7,8 @@
 //! # Guarantees
 //! - An answer says what stands in the database: what was accepted is durable before it is answered.
 //! - [`serve`] answers every request that it has accepted, as far as that takes no longer than the
-//!   drain time, and accepts no more once it was told to end.
+//!   drain time, and accepts no more once it was told to end; then what the node has ends, in an order
+//!   in which nothing is taken from under another.
 //!
 //! It does not hold that a request whose answer was lost did not happen: it is sent again with the
 //! same command id.
@@ -37,18 +38,27 @@
 //! | [`Access`], [`Role`] | who may do what |
 //! | [`router`] | the routes, to be mounted |
 //! | [`serve`] | an HTTP server for them, until it is told to end |
+//! | [`Ending`] | tells what runs beside a node when to end |
 //! | [`document`] | the `OpenAPI` document of the routes |
 //! | [`Config`] | how a node is set up, with the environment |
 
 mod access;
 mod api;
 mod avro;
+mod beside;
 mod config;
 mod node;
+#[cfg(feature = "realtime")]
+mod realtime;
 mod serve;
+#[cfg(feature = "realtime")]
+mod signals;
 
 pub use access::{Access, Role};
 pub use api::{document, router};
+pub use beside::Ending;
 pub use config::{Config, VARIABLES};
 pub use node::{Node, NodeBuilder};
 pub use serve::serve;
+#[cfg(feature = "realtime")]
+pub use signals::SIGNALS;

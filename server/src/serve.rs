@@ -16,7 +16,9 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
+use crate::beside::Beside;
 use crate::{Node, router};
 
 /// How long a connection may take for the head of a request, and how long it may stay without one:
@@ -36,18 +38,32 @@ const BREATH: Duration = Duration::from_millis(100);
 /// the usual 25 s five, and longer than the nginx of deploy/ keeps one that it does not use.
 const IDLE_SHARE: u32 = 5;
 
-/// Serves `node` on `listener` until `end` is ready. Then it says that it is not ready, accepts no
-/// more connections, and answers what arrives on those that there are, for at most `drain`.
+/// What each step of the end gets at least, when those before it have used the time up: with the usual
+/// 25 s all is over when orchestrators lose their patience, after 30 s.
+const LEAST: Duration = Duration::from_secs(1);
+
+/// Serves `node` on `listener` until `end` is ready, or what runs beside it fails. Then the node ends,
+/// in this order, in about the time of `drain`:
 ///
-/// Its answers say from then on that the connection closes. A connection on which nothing arrives is
-/// closed after a fifth of `drain`: proxies keep connections for their next request, which is lost
-/// when it meets one that closes, and may not be repeated.
+/// 1. It says that it is not ready, and accepts no more connections.
+/// 2. What arrives on those that there are is answered, for at most `drain`.
+/// 3. What runs [beside](crate::NodeBuilder::beside) it ends: consumers finish their batch, workers
+///    what they have, or give it back.
+/// 4. The engine gives up its roles, and others know that it has ended.
+/// 5. Socket.IO clients are sent elsewhere.
+/// 6. Leases and locks whose release was under way are released, and connections to Redis closed.
+///
+/// Its answers say from the first step on that the connection closes. A connection on which nothing
+/// arrives is closed after a fifth of `drain`: proxies keep connections for their next request, which
+/// is lost when it meets one that closes, and may not be repeated.
 ///
 /// # Errors
-/// `Timeout` when requests were still under way after `drain`; their connections are closed.
+/// `Timeout` when requests or work beside were still under way after `drain`: their connections are
+/// closed, and what they held ends by its TTL. Otherwise those of what failed first; every step is
+/// taken all the same.
 ///
 /// # Cancel safety
-/// Dropped, all connections are closed.
+/// Dropped, all connections are closed, and what it had ends by its TTL.
 pub async fn serve(
     node: &Node,
     listener: TcpListener,
@@ -81,10 +97,12 @@ pub async fn serve(
         });
     };
 
+    let mut beside = Beside::begin(node.take_beside());
     tokio::pin!(end);
-    loop {
+    let served = loop {
         tokio::select! {
-            () = &mut end => break,
+            () = &mut end => break Ok(()),
+            error = beside.fails() => break Err(error),
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => begin(stream, &mut connections),
@@ -92,18 +110,39 @@ pub async fn serve(
                 Err(_) => tokio::time::sleep(BREATH).await,
             }
         }
-    }
+    };
 
+    let by = Instant::now() + drain;
     node.drain();
     drop(listener);
     ending.send_replace(true);
     let finish = async { while connections.join_next().await.is_some() {} };
-    let finished = tokio::time::timeout(drain, finish).await;
-    finished.map_err(|_| {
+    let finished = tokio::time::timeout_at(by, finish).await.map_err(|_| {
         Error::timeout(format!(
             "ending: requests were still under way after {drain:?}"
         ))
-    })
+    });
+    drop(connections);
+    let rest = end_of(node, beside, by).await;
+    served.and(finished).and(rest)
+}
+
+/// Ends what `node` has, once nobody asks it for anything any more.
+async fn end_of(node: &Node, beside: Beside, by: Instant) -> Result<()> {
+    let left = || by.saturating_duration_since(Instant::now()).max(LEAST);
+    let ended = beside.end(left()).await;
+    let late = |_| Error::timeout("ending: the database did not answer");
+    let leaving = node.engine().clone().shutdown();
+    let gone = tokio::time::timeout(left(), leaving).await.map_err(late);
+    #[cfg(feature = "realtime")]
+    if let Some(realtime) = node.realtime() {
+        realtime.end(left()).await;
+    }
+    let closed = match node.redis() {
+        Some(redis) => redis.shutdown(left()).await,
+        None => Ok(()),
+    };
+    ended.and(gone.and_then(|gone| gone)).and(closed)
 }
 
 /// Tells the client of a node that ends to take another connection for its next request.

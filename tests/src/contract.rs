@@ -24,6 +24,7 @@ pub const CRATES: &[(&str, &[Declaration])] = &[
     ("coord-fanout", coord_fanout::SIGNALS),
     ("coord-cache", coord_cache::SIGNALS),
     ("coord-engine", coord_engine::SIGNALS),
+    ("coord-server", coord_server::SIGNALS),
 ];
 
 /// Every crate that reads the environment, with its variables.

@@ -21,7 +21,6 @@ pub(crate) fn new() -> TempDir {
 }
 
 /// A folder beside what cargo builds, which stays there for later runs.
-#[cfg(feature = "sqs")]
 pub(crate) fn beside_builds(name: &str) -> std::path::PathBuf {
     let program = std::env::current_exe().expect("a running program has a path");
     // Tests lie in target/PROFILE/deps, binaries in target/PROFILE.

@@ -15,6 +15,7 @@
 //! | reading what a server answers | [`resp`] |
 //! | awaiting what a crate emits | [`recorder`] |
 //! | seeing what is enqueued | [`sink`] |
+//! | a client of Socket.IO | [`socket`] |
 //! | the observability contract of the workspace | [`contract`] |
 //!
 //! # Guarantees
@@ -28,6 +29,7 @@ pub mod contract;
 mod env;
 mod folder;
 pub mod need;
+mod npm;
 mod ports;
 pub mod process;
 pub mod proxy;
@@ -35,6 +37,7 @@ pub mod recorder;
 pub mod resp;
 pub mod servers;
 pub mod sink;
+pub mod socket;
 pub mod stage;
 pub mod wait;
 
@@ -44,3 +47,8 @@ pub use child::Exit;
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct FrontPage;
+
+/// Those of the page on news.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/realtime.md")]
+struct News;

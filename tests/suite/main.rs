@@ -15,5 +15,6 @@ mod fanout_tick;
 mod lease;
 mod lock;
 mod ratelimit;
+mod realtime;
 mod redis;
 mod refusals;

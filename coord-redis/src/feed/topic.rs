@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use coord_core::{Channel, Error, Result};
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::{broadcast, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::command::{Command, Reply};
@@ -19,6 +19,8 @@ pub(crate) struct Joined {
     pub(crate) events: broadcast::Receiver<Event>,
     /// What its check found; nothing where there is none.
     pub(crate) found: Reply,
+    /// Whether it receives.
+    pub(crate) receiving: watch::Receiver<bool>,
 }
 
 /// Whether a subscription is to a channel or to all that match.
@@ -61,9 +63,10 @@ pub(crate) struct Topic {
     pub(crate) check: Option<Arc<Command>>,
     /// One, but for a channel that two nodes had for a moment while it moved.
     events: Vec<broadcast::Sender<Event>>,
+    /// Whether the server has confirmed it on the connection that is open; beside the first, those
+    /// that another node had.
+    receiving: Vec<watch::Sender<bool>>,
     unconfirmed: Vec<Waiting>,
-    /// The server has confirmed it on the connection that is open.
-    receiving: bool,
     /// When it was last known to receive, if it does not now but once did.
     silent_since: Option<Instant>,
     rounds: u64,
@@ -77,8 +80,8 @@ impl Topic {
             kind: join.kind,
             check: None,
             events: vec![broadcast::Sender::new(BUFFERED)],
+            receiving: vec![watch::Sender::new(false)],
             unconfirmed: Vec::new(),
-            receiving: false,
             silent_since: None,
             rounds: 0,
             resuming: None,
@@ -95,7 +98,7 @@ impl Topic {
             events: None,
             round: 0,
         });
-        if self.receiving {
+        if self.is_receiving() {
             self.admit()
         } else {
             Next::Nothing
@@ -115,7 +118,7 @@ impl Topic {
 
     /// The server has confirmed it.
     pub(crate) fn confirmed(&mut self, channel: &Channel) -> Next {
-        self.receiving = true;
+        self.set_receiving(true);
         let resumed = self.silent_since.take();
         if let Some(since) = resumed {
             let gap_ms = since.elapsed();
@@ -167,16 +170,18 @@ impl Topic {
             let error = found.as_ref().err()?;
             Some(Error::new(error.kind(), error.message().to_owned()))
         };
+        let receiving = self.receiving.first().map(watch::Sender::subscribe);
         for waiting in std::mem::take(&mut self.unconfirmed) {
-            match waiting.events {
-                Some(events) if all || waiting.round <= round => {
+            match (waiting.events, &receiving) {
+                (Some(events), Some(receiving)) if all || waiting.round <= round => {
                     let joined = Joined {
                         events,
                         found: reply.clone(),
+                        receiving: receiving.clone(),
                     };
                     _ = waiting.confirm.send(failed().map_or(Ok(joined), Err));
                 }
-                events => self.unconfirmed.push(Waiting { events, ..waiting }),
+                (events, _) => self.unconfirmed.push(Waiting { events, ..waiting }),
             }
         }
         if self.is_wanted() {
@@ -187,8 +192,8 @@ impl Topic {
     }
 
     pub(crate) fn interrupted(&mut self, channel: &Channel, cause: Interruption, heard: Instant) {
-        if self.receiving {
-            self.receiving = false;
+        if self.is_receiving() {
+            self.set_receiving(false);
             self.silent_since = Some(heard);
             for waiting in &mut self.unconfirmed {
                 waiting.events = None;
@@ -207,6 +212,10 @@ impl Topic {
         let events = other.events.into_iter();
         self.events
             .extend(events.filter(|events| events.receiver_count() > 0));
+        let receiving = other.receiving.into_iter();
+        self.receiving
+            .extend(receiving.filter(|receiving| receiving.receiver_count() > 0));
+        self.set_receiving(self.is_receiving());
         self.silent_since = self.silent_since.or(other.silent_since);
         self.check = self.check.take().or(other.check);
     }
@@ -220,7 +229,15 @@ impl Topic {
 
     /// Whether the server has confirmed it on the connection that is open.
     pub(crate) fn is_receiving(&self) -> bool {
-        self.receiving
+        let receiving = self.receiving.first();
+        receiving.is_some_and(|receiving| *receiving.borrow())
+    }
+
+    /// Shows whether it receives to those who watch that.
+    fn set_receiving(&self, is_receiving: bool) {
+        for receiving in &self.receiving {
+            receiving.send_replace(is_receiving);
+        }
     }
 
     /// Tells all who receive. Without a receiver there is nobody to tell.

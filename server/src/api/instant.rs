@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use super::problem::Problem;
 
 /// An instant in UTC, to the microsecond; `None` for one that does not come.
-pub(super) fn shown(instant: Timestamp) -> Option<String> {
+pub(crate) fn shown(instant: Timestamp) -> Option<String> {
     if !instant.comes() {
         return None;
     }

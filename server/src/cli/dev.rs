@@ -73,7 +73,12 @@ impl Dev {
         let config = EngineConfig::from_env(&Env::from_pairs(pairs))?;
         let engine = config.builder()?.start().await?;
         let worker = examples::worker(&engine);
-        let node = Node::builder(engine.clone(), Access::open()).build();
+        let node = Node::builder(engine, Access::open()).realtime();
+        let node = node.beside(async |ending| {
+            worker.shutdown(ending.told().await).await;
+            Ok(())
+        });
+        let node = node.build();
         announce(&database, address);
 
         let end = async move {
@@ -82,10 +87,7 @@ impl Dev {
                 _ = interrupt.recv() => {}
             }
         };
-        let served = coord_server::serve(&node, listener, end, DRAIN).await;
-        worker.shutdown(DRAIN).await;
-        engine.shutdown().await?;
-        served?;
+        coord_server::serve(&node, listener, end, DRAIN).await?;
         Ok(Shown::nothing())
     }
 

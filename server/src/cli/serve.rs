@@ -50,9 +50,7 @@ impl Serve {
     }
 }
 
-/// Serves until `end`, and then ends in this order: it says that it is not ready, accepts no more
-/// requests and answers those under way; the engine gives its roles and tasks up; leases and locks
-/// are released; connections to Redis are closed.
+/// Serves until `end`, and then ends as [`coord_server::serve`] does.
 async fn serve(
     config: &Config,
     env: &Env,
@@ -62,7 +60,7 @@ async fn serve(
     let access = config.access()?;
     let engine = EngineConfig::from_env(env)?.start().await?;
     let redis = redis(env).await?;
-    let mut node = Node::builder(engine.clone(), access);
+    let mut node = Node::builder(engine, access);
     if let Some(redis) = &redis {
         node = node.redis(redis.clone());
     }
@@ -70,7 +68,7 @@ async fn serve(
         node = node.limiter(limiter);
     }
     let rendered = metrics.clone();
-    let node = node.metrics(move || rendered.render()).build();
+    let node = node.metrics(move || rendered.render()).realtime().build();
     let listener = TcpListener::bind(config.listen).await.map_err(|error| {
         Error::unavailable(format!("listening on {}", config.listen)).with_source(error)
     })?;
@@ -79,16 +77,10 @@ async fn serve(
     })?;
     println!("coord: serving http://{address}");
 
-    let served = tokio::select! {
+    tokio::select! {
         served = coord_server::serve(&node, listener, end, config.drain) => served,
         () = upkeep(&metrics) => Ok(()),
-    };
-    let left = engine.shutdown().await;
-    let closed = match &redis {
-        Some(redis) => redis.shutdown(config.drain).await,
-        None => Ok(()),
-    };
-    served.and(left).and(closed)
+    }
 }
 
 async fn upkeep(metrics: &PrometheusHandle) {

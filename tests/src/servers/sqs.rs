@@ -5,13 +5,7 @@
 //! differs from SQS the tests ask for what is true of both: it never hands out several messages
 //! of one group at once, it knows no attempt ids of receives, and it counts exactly.
 
-use std::{
-    fs::{self, File},
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    process::{Command, Output},
-    time::Duration,
-};
+use std::{net::SocketAddr, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::{
@@ -21,20 +15,14 @@ use tokio::{
 };
 
 use crate::{
-    child::between_forks,
-    folder,
     need::Missing,
-    ports,
+    npm, ports,
     process::{NodeProcess, Program},
     wait,
 };
 
-const MANIFEST: &str = include_str!("../../npm/package.json");
-const LOCK: &str = include_str!("../../npm/package-lock.json");
 const SCRIPT: &str = include_str!("../../npm/sqs.mjs");
 
-/// The oldest Node that can replace a module it does not have.
-const NODE: (u32, u32) = (20, 6);
 /// Node reads some hundred files first.
 const START_WITHIN: Duration = Duration::from_secs(30);
 /// Losing this many races for a port in a row means that something else is wrong.
@@ -73,7 +61,7 @@ impl SqsServer {
     /// Safe: a server that nobody gets is killed.
     pub async fn start() -> Result<Self, Missing> {
         crate::recorder::recorder();
-        let installed = tokio::task::spawn_blocking(install).await;
+        let installed = tokio::task::spawn_blocking(|| npm::script("sqs.mjs", SCRIPT)).await;
         let script = installed.expect("installing does not panic")?;
         for _ in 0..PORT_TRIES {
             let addr = ports::loopback(ports::free());
@@ -214,77 +202,9 @@ async fn ask(addr: SocketAddr, method: &str, path: &str, body: &str) -> Option<V
     serde_json::from_str(body).ok()
 }
 
-/// Installs the emulator if it is not there; returns the script that starts it.
-fn install() -> Result<PathBuf, Missing> {
-    let node = run(Command::new("node").arg("--version"));
-    if !node.as_deref().is_ok_and(is_new_enough) {
-        let (major, minor) = NODE;
-        let found = node.unwrap_or_else(|error| error);
-        let remedy = format!(
-            "install Node {major}.{minor} or newer, with npm ({})",
-            found.trim()
-        );
-        return Err(Missing::new("Node", remedy));
-    }
-    // One installation at a time, whichever process begins.
-    let folder = folder::beside_builds("npm");
-    let lock = File::create(folder.join("lock")).expect("an own folder can be written");
-    lock.lock().expect("an own file can be locked");
-    let stamp = folder.join("installed");
-    if fs::read_to_string(&stamp).ok().as_deref() != Some(LOCK) {
-        write(&folder, "package.json", MANIFEST);
-        write(&folder, "package-lock.json", LOCK);
-        let npm = ["ci", "--no-audit", "--no-fund", "--ignore-scripts"];
-        run(Command::new("npm").args(npm).current_dir(&folder)).map_err(|error| {
-            let remedy = format!("npm cannot install it; with a network it could ({error})");
-            Missing::new("an emulator of SQS", remedy)
-        })?;
-        write(&folder, "installed", LOCK);
-    }
-    write(&folder, "sqs.mjs", SCRIPT);
-    Ok(folder.join("sqs.mjs"))
-}
-
-fn write(folder: &Path, name: &str, text: &str) {
-    let (file, part) = (folder.join(name), folder.join(format!("{name}.part")));
-    let written = fs::write(&part, text).and_then(|()| fs::rename(&part, &file));
-    written.expect("an own folder can be written");
-}
-
-/// What a command printed, or why it failed.
-fn run(command: &mut Command) -> Result<String, String> {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = between_forks(|| command.output()).map_err(|error| error.to_string())?;
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    if status.success() {
-        Ok(text(stdout))
-    } else {
-        Err(text(stderr))
-    }
-}
-
-/// Reads `v20.20.2`.
-fn is_new_enough(version: &str) -> bool {
-    let mut numbers = version.trim().trim_start_matches('v').split('.');
-    let mut number = || numbers.next().and_then(|text| text.parse::<u32>().ok());
-    number().zip(number()).is_some_and(|found| found >= NODE)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn versions_are_compared_as_numbers() {
-        assert!(is_new_enough("v20.6.0\n"));
-        assert!(is_new_enough("v100.0.0"));
-        for old in ["v20.5.1", "v9.11.2", "", "node"] {
-            assert!(!is_new_enough(old), "{old}");
-        }
-    }
 
     #[tokio::test]
     async fn a_fault_meets_the_next_request_of_its_kind_and_no_other() {

@@ -8,7 +8,7 @@ use coord_tests::process::Program;
 use coord_tests::recorder::recorder;
 use coord_tests::servers::RedisServer;
 use coord_tests::wait::eventually;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::{
     Alone, Faults, PING_INTERVAL, SOON, Stage, connect, gap, gets, lost, message, name, news,
@@ -123,6 +123,26 @@ async fn a_topic_that_was_first_used_during_a_cut_is_missed_from_its_first_messa
     proxy.heal().await;
 
     lost(1, 2, &gap(&mut subscription).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interruption_is_seen_while_it_lasts() {
+    let stage = need!(Alone::new().await);
+    let ((proxy, mine), theirs) = (stage.proxied().await, stage.broadcast().await);
+    let mut subscription = mine.subscribe(&news()).await.unwrap();
+    let mut receiving = subscription.receiving();
+    assert!(*receiving.borrow());
+
+    proxy.refuse().await;
+    proxy.cut().await;
+    let seen = timeout(SOON, receiving.wait_for(|receives| !receives)).await;
+    assert!(seen.expect("soon").is_ok());
+    proxy.heal().await;
+    let seen = timeout(SOON, receiving.wait_for(|receives| *receives)).await;
+    assert!(seen.expect("soon").is_ok());
+
+    publish(&theirs, &news(), 1).await;
+    gets(&mut subscription, [1]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -25,6 +25,7 @@ pub(super) const LAYERS: &[(&str, &[&str])] = &[
     (
         "coord-server",
         &[
+            "coord-broadcast",
             "coord-core",
             "coord-engine",
             "coord-lease",

@@ -1,4 +1,5 @@
-//! What stands in for Amazon SQS: an emulator that the tests install and start with Node.
+//! What the tests have from npm, which they install and start with Node: what stands in for Amazon
+//! SQS, and a client of Socket.IO.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,10 +14,10 @@ use crate::{binaries, env};
 /// The tests of it are compiled only with this feature, whose tree of crates is large.
 const FEATURE: &str = "coord-tests/sqs";
 
-/// What the emulator is installed and run with.
+/// What both are installed and run with.
 const PROGRAMS: [&str; 2] = ["node", "npm"];
 
-/// The oldest Node that the emulator's front runs on.
+/// The oldest Node that our scripts run on.
 const OLDEST: (u32, u32) = (20, 6);
 
 const PATH: &str = "PATH";
@@ -65,7 +66,7 @@ pub(super) fn provide(workspace: &Workspace, interrupts: &mut Interrupts) -> Res
         Err(failure) => return Err(failure),
     }
     provided.gaps.push(Gap {
-        what: "Node with npm, for the tests of the queue on Amazon SQS",
+        what: "Node with npm, for the tests of the queue on Amazon SQS and of Socket.IO",
         tried,
         ways: WAYS,
     });
@@ -73,7 +74,9 @@ pub(super) fn provide(workspace: &Workspace, interrupts: &mut Interrupts) -> Res
 }
 
 fn said([node, npm]: &[String; 2], how: &str) -> String {
-    format!("what stands in for Amazon SQS runs with node {node} and npm {npm}, {how}")
+    format!(
+        "what stands in for Amazon SQS and a client of Socket.IO run with node {node} and npm {npm}, {how}"
+    )
 }
 
 /// What both programs say of themselves, those of a folder or those in `PATH`.
