@@ -73,22 +73,28 @@ pub struct BuildRecord {
 pub struct Blocked {
     /// The database's clock.
     pub now: Timestamp,
-    /// By namespace, queue and build.
+    /// By namespace, queue, kind, type and build.
     pub backlogs: Vec<Backlog>,
 }
 
 impl Blocked {
     /// What of `backlogs` none of `workers` could claim.
     pub(crate) fn of(backlogs: Backlogs, workers: &[WorkerRecord]) -> Self {
+        let could = |worker: &WorkerRecord, backlog: &Backlog| {
+            worker.serves(&backlog.namespace, &backlog.queue)
+                && worker.supports(backlog.build.as_ref())
+        };
         let mut blocked = backlogs.backlogs;
-        blocked.retain(|backlog| !workers.iter().any(|worker| worker.serves(backlog)));
+        blocked.retain(|backlog| {
+            backlog.build.is_some() && !workers.iter().any(|worker| could(worker, backlog))
+        });
         Self {
             now: backlogs.now,
             backlogs: blocked,
         }
     }
 
-    /// How many runs. One that waits in two queues counts in each.
+    /// How many runs. One that waits in two queues, or with tasks of two types, counts in each.
     pub fn runs(&self) -> u64 {
         self.backlogs.iter().map(|backlog| backlog.runs).sum()
     }
@@ -234,7 +240,7 @@ impl Core {
     /// Marked runs that no live worker could go on with.
     pub(crate) async fn blocked(&self) -> Result<Blocked> {
         let backlogs = self.store.backlogs().await?;
-        if backlogs.backlogs.is_empty() {
+        if backlogs.backlogs.iter().all(|it| it.build.is_none()) {
             return Ok(Blocked::of(backlogs, &[]));
         }
         let workers = self.store.workers(&WorkerFilter::default()).await?;

@@ -83,6 +83,7 @@
 //! | [`Compatibility`] | which builds of a service go on with which runs |
 //! | [`Recovery`] | how soon it is noticed that one of them is gone |
 //! | [`health`]: [`Report`](health::Report), [`Explanation`](health::Explanation) | what is wrong, and why a run does not move |
+//! | [`Refusal`], [`Refusals`] | why tasks that may be claimed are not |
 //! | [`doctor`] | what is wrong with what an engine stands on |
 //! | [`operator`] | what operators read: counts, ages, rates, and who works |
 //! | [`archive`] | histories of closed runs, kept elsewhere |
@@ -127,6 +128,7 @@ mod node;
 pub mod operator;
 pub mod quotas;
 mod recovery;
+mod refusals;
 mod retention;
 mod roles;
 mod roster;
@@ -149,6 +151,7 @@ pub use engine::{Engine, EngineBuilder};
 pub use limits::Limits;
 pub use quotas::{Bound, Quotas};
 pub use recovery::Recovery;
+pub use refusals::{Refusal, Refusals, Refused};
 pub use signals::SIGNALS;
 pub use upkeep::Repaired;
 pub use values::Codec;

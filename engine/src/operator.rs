@@ -7,10 +7,12 @@
 
 mod exposition;
 mod figures;
+mod refused;
 mod snapshot;
 
 pub use figures::{Connections, Figures, Quantiles};
 pub(crate) use figures::{Counters, Counts};
+pub use refused::{RefusalSection, RefusedShown};
 pub use snapshot::{
     ActivitySection, BacklogSection, NamespaceSection, NodeSection, QueueSection, RepairPolicy,
     RepairSection, RoleSection, RunSection, ScheduleSection, Snapshot, TaskSection, WorkerSection,
@@ -19,7 +21,9 @@ pub use snapshot::{
 
 use coord_core::Result;
 
+use crate::builds::Blocked;
 use crate::engine::Engine;
+use crate::refusals::Refusals;
 use crate::store::WorkerFilter;
 
 impl Engine {
@@ -42,13 +46,16 @@ impl Engine {
         let survey = store.survey().await?;
         let tenants = store.tenants().await?;
         let workers = store.workers(&WorkerFilter::default()).await?;
-        let blocked = core.blocked().await?;
+        let backlogs = store.backlogs().await?;
+        let refusals = Refusals::of(&backlogs, &workers, &core.quotas);
+        let blocked = Blocked::of(backlogs, &workers);
         let seen = snapshot::Seen {
             census: &census,
             survey: &survey,
             tenants: &tenants,
             workers: &workers,
             blocked: &blocked,
+            refusals: &refusals,
         };
         let required = core.compatibility().current();
         let times = (core.recovery, core.retention);

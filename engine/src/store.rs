@@ -47,6 +47,7 @@
 //! | A namespace is registered once, and keeps what it was registered with until that is changed. | `a_namespace_is_registered_once`, `what_a_namespace_was_registered_with_changes_as_far_as_it_is_said` |
 //! | A claim takes no task of a build that it does not name, and leaves it as it is. | `a_claim_leaves_what_its_builds_cannot_go_on_with` |
 //! | A mark goes with a run to its tasks. | `a_mark_goes_with_a_run_to_its_tasks` |
+//! | What waits is counted by type and build, with what bounds how much of it is claimed. | `what_waits_is_counted_with_what_bounds_it` |
 //! | A worker is seen as long as its process lives. | `a_worker_is_seen_as_long_as_its_process_lives` |
 //! | One build is promoted, and it is not to end. | `one_build_is_promoted_and_not_to_end` |
 //! | Concurrent calls end in no deadlock that the caller sees. | `many_writers_and_claimers_see_no_deadlock` |
@@ -159,7 +160,9 @@ pub use schedule::{
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 pub use survey::{NodeRecord, Standing, Survey};
-pub use workers::{Backlog, Backlogs, Enlistment, WorkerFilter, WorkerRecord};
+pub use workers::{
+    Backlog, Backlogs, Enlistment, Paid, Types, UnderWay, WorkerFilter, WorkerRecord,
+};
 pub(crate) use write::LOST_EPOCHS;
 pub use write::{
     Append, Applied, BlockedReason, Closing, CommandKind, Deliver, Fence, Held, Holder, Lease,
@@ -343,7 +346,8 @@ pub trait Store: Send + Sync + 'static {
     /// The workers whose process counts as alive.
     fn workers<'a>(&'a self, filter: &'a WorkerFilter) -> Reply<'a, Vec<WorkerRecord>>;
 
-    /// What of marked runs is to be claimed, at a cost that grows with the number of ready tasks.
+    /// What may be claimed now, and what bounds how much of it is, at a cost that grows with the
+    /// number of ready tasks.
     fn backlogs(&self) -> Reply<'_, Backlogs>;
 
     /// Takes a step with a build; `false` when it cannot be taken: see [`BuildStep`].

@@ -272,6 +272,7 @@ impl Shop {
             queue: self.queue.clone(),
             current: compatibility.current().cloned(),
             supported: compatibility.supported().clone(),
+            types: Some(self.registry.types()),
             host: host(),
         }
     }

@@ -165,7 +165,8 @@ impl<O> Handle<O> {
     /// # Cancel safety
     /// Safe.
     pub async fn explain(&self) -> Result<Option<Explanation>> {
-        health::of(&*self.client.core.store, &self.target()).await
+        let core = &self.client.core;
+        health::of(&*core.store, &core.quotas, &self.target()).await
     }
 
     /// All events of its current run.

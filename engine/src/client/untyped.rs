@@ -257,7 +257,8 @@ impl Untyped {
     /// # Cancel safety
     /// Safe.
     pub async fn explain(&self, target: &Target) -> Result<Option<Explanation>> {
-        health::of(&*self.client.core.store, target).await
+        let core = &self.client.core;
+        health::of(&*core.store, &core.quotas, target).await
     }
 
     /// At most `limit` events of a run after the event number `after`, with the run as it stands;

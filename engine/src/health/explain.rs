@@ -6,16 +6,17 @@ use std::time::Duration;
 use coord_core::Result;
 
 use crate::model::{Event, OpKind, RunId, TaskKind, Timestamp, Wait};
-use crate::store::{Census, Description, Load, OpenTask, Role, Store, Target};
+use crate::quotas::Quotas;
+use crate::refusals::{Grounds, Refusal, Waits};
+use crate::store::{
+    Backlogs, Census, Description, Load, OpenTask, Role, Store, Target, WorkerFilter, WorkerRecord,
+};
 use crate::transition::{Op, RunState, opens};
 
 /// How many events are read at a time.
 const PAGE: u32 = 1000;
 /// A longer history is not read for this: what it says of its waits is then their sort alone.
 const MOST_EVENTS: u64 = 20_000;
-/// For how long a task may wait for a worker before it looks as if there were none.
-const PATIENCE: Duration = Duration::from_secs(15);
-
 /// Where a run stands, and what holds it up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -24,6 +25,8 @@ pub struct Explanation {
     pub run: RunId,
     /// Where it stands.
     pub state: Liveness,
+    /// Why nobody has taken its task, when that may be claimed.
+    pub refusal: Option<Refusal>,
     /// The row that it waits for.
     pub row: Row,
     /// Since when.
@@ -155,6 +158,7 @@ async fn open_operations(store: &dyn Store, run: &RunId) -> Result<Vec<Open>> {
 /// What is said of a run, without its age.
 struct Said {
     state: Liveness,
+    refusal: Option<Refusal>,
     row: Row,
     since: Timestamp,
     until: Option<Timestamp>,
@@ -162,30 +166,61 @@ struct Said {
     action: String,
 }
 
+/// What was read beside the run.
+struct Seen<'a> {
+    census: &'a Census,
+    workers: &'a [WorkerRecord],
+    quotas: &'a Quotas,
+    backlogs: &'a Backlogs,
+}
+
 /// Why the run does not move that is meant; `None` when there is no such run.
-pub(crate) async fn of(store: &dyn Store, target: &Target) -> Result<Option<Explanation>> {
+pub(crate) async fn of(
+    store: &dyn Store,
+    quotas: &Quotas,
+    target: &Target,
+) -> Result<Option<Explanation>> {
     let Some(description) = store.describe(target).await? else {
         return Ok(None);
     };
-    let waits = description.run.status.is_open() && description.run.wait.is_some();
+    let run = &description.run;
+    let waits = run.status.is_open() && run.wait.is_some();
     let open = if waits {
-        open_operations(store, &description.run.run).await?
+        open_operations(store, &run.run).await?
     } else {
         Vec::new()
     };
     let census = store.census().await?;
-    Ok(Some(explain(&description, &open, &census)))
+    let filter = WorkerFilter {
+        namespace: Some(run.namespace.clone()),
+        queue: None,
+    };
+    let workers = store.workers(&filter).await?;
+    let is_bounded = |task: &OpenTask| quotas.bound(&task.queue, task.kind);
+    let backlogs = if description.tasks.iter().any(is_bounded) {
+        store.backlogs().await?
+    } else {
+        Backlogs::none(census.now)
+    };
+    let seen = Seen {
+        census: &census,
+        workers: &workers,
+        quotas,
+        backlogs: &backlogs,
+    };
+    Ok(Some(explain(&description, &open, &seen)))
 }
 
-fn explain(it: &Description, open: &[Open], census: &Census) -> Explanation {
+fn explain(it: &Description, open: &[Open], seen: &Seen<'_>) -> Explanation {
     let is_turn = |task: &&OpenTask| task.kind == TaskKind::Workflow;
     let turn = it.tasks.iter().find(is_turn);
     let said = closed(it)
-        .or_else(|| turn.and_then(|task| of_turn(it, task, open, census)))
-        .unwrap_or_else(|| of_wait(it, open, census));
+        .or_else(|| turn.and_then(|task| of_turn(it, task, open, seen)))
+        .unwrap_or_else(|| of_wait(it, open, seen));
     Explanation {
         run: it.run.run.clone(),
         state: said.state,
+        refusal: said.refusal,
         row: said.row,
         since: said.since,
         age: it.now.since(said.since),
@@ -220,6 +255,7 @@ fn closed(it: &Description) -> Option<Said> {
         .map_or("closed", |closed| closed.reason());
     Some(Said {
         state: Liveness::Closed,
+        refusal: None,
         row: run_row(it),
         since: it.run.closed_at.unwrap_or(it.now),
         until: None,
@@ -230,17 +266,18 @@ fn closed(it: &Description) -> Option<Said> {
 }
 
 /// What its workflow task says; nothing when that only waits for an instant beside something else.
-fn of_turn(it: &Description, task: &OpenTask, open: &[Open], census: &Census) -> Option<Said> {
+fn of_turn(it: &Description, task: &OpenTask, open: &[Open], seen: &Seen<'_>) -> Option<Said> {
     if task.status == "blocked" {
         return Some(set_aside(task));
     }
     if task.status == "leased" {
-        return Some(leased(it, task, census, Liveness::WorkflowTaskLeased));
+        return Some(leased(it, task, seen.census, Liveness::WorkflowTaskLeased));
     }
     let error = task.last_error.as_deref();
     if let Some(error) = error {
         return Some(Said {
             state: Liveness::WorkflowTaskFailed,
+            refusal: None,
             row: task_row(task),
             since: task.available_at.min(it.now),
             until: Some(task.available_at),
@@ -249,13 +286,14 @@ fn of_turn(it: &Description, task: &OpenTask, open: &[Open], census: &Census) ->
         });
     }
     if task.available_at <= it.now {
-        return Some(ready(it, task, Liveness::WorkflowTaskReady));
+        return Some(ready(it, task, seen, Liveness::WorkflowTaskReady));
     }
     let oldest = open.first().map(|open| open.op.kind);
     let is_timer = it.run.wait == Some(Wait::Timer) || oldest == Some(OpKind::Timer);
     // A delayed start waits for nothing else.
     (is_timer || it.run.wait.is_none()).then(|| Said {
         state: Liveness::TimerScheduled,
+        refusal: None,
         row: task_row(task),
         since: open.first().map_or(it.run.started_at, |open| open.since),
         until: Some(task.available_at),
@@ -285,6 +323,7 @@ fn set_aside(task: &OpenTask) -> Said {
     let error = task.last_error.as_deref().unwrap_or("no more is known");
     Said {
         state,
+        refusal: None,
         row: task_row(task),
         since: task.available_at,
         until: None,
@@ -313,6 +352,7 @@ fn leased(it: &Description, task: &OpenTask, census: &Census, state: Liveness) -
     };
     Said {
         state,
+        refusal: None,
         row: task_row(task),
         since: task.leased_at.unwrap_or(it.now),
         until: task.lease_expires_at,
@@ -321,35 +361,36 @@ fn leased(it: &Description, task: &OpenTask, census: &Census, state: Liveness) -
     }
 }
 
-fn ready(it: &Description, task: &OpenTask, state: Liveness) -> Said {
-    let (name, queue) = (&task.name, &it.run.queue);
-    let is_late = it.now.since(task.available_at) > PATIENCE;
-    let action = if is_late {
-        match state {
-            Liveness::ActivityTaskReady => {
-                format!(
-                    "start a worker that knows the activity {name}, or give those that run more slots"
-                )
-            }
-            _ => format!(
-                "start a worker for the queue {queue} that knows the workflow {name}, or give those that run more slots"
-            ),
-        }
-    } else {
-        "wait some seconds: workers look for it".to_owned()
+fn ready(it: &Description, task: &OpenTask, seen: &Seen<'_>, state: Liveness) -> Said {
+    let grounds = Grounds {
+        workers: seen.workers,
+        quotas: seen.quotas,
+        backlogs: seen.backlogs,
     };
+    let refusal = grounds.judge(&Waits {
+        namespace: &it.run.namespace,
+        queue: &task.queue,
+        kind: task.kind,
+        name: &task.name,
+        build: it.run.build.as_ref(),
+    });
+    let (name, queue, kind) = (&task.name, &task.queue, task.kind.as_str());
     Said {
         state,
+        refusal: Some(refusal),
         row: task_row(task),
         since: task.available_at,
         until: None,
-        message: format!("no worker has taken {name} yet"),
-        action,
+        message: format!(
+            "no worker has taken the {kind} {name} of the queue {queue} yet: {}",
+            refusal.why()
+        ),
+        action: refusal.remedy().to_owned(),
     }
 }
 
 /// What it waits for.
-fn of_wait(it: &Description, open: &[Open], census: &Census) -> Said {
+fn of_wait(it: &Description, open: &[Open], seen: &Seen<'_>) -> Said {
     let oldest = open.first();
     let since = oldest.map_or(it.run.started_at, |open| open.since);
     let due = oldest.map(|open| open.op.due_at);
@@ -358,6 +399,7 @@ fn of_wait(it: &Description, open: &[Open], census: &Census) -> Said {
     let name = name.map_or_else(String::new, |name| format!(" {name}"));
     let waits = |state, message: String, action: &str| Said {
         state,
+        refusal: None,
         row: run_row(it),
         since,
         until,
@@ -365,7 +407,7 @@ fn of_wait(it: &Description, open: &[Open], census: &Census) -> Said {
         action: action.to_owned(),
     };
     match it.run.wait {
-        Some(Wait::Activity) => of_activity(it, oldest, census),
+        Some(Wait::Activity) => of_activity(it, oldest, seen),
         Some(Wait::Signal) => waits(
             Liveness::WaitingForSignal,
             format!("it waits for the signal or update{name}"),
@@ -398,7 +440,7 @@ fn of_wait(it: &Description, open: &[Open], census: &Census) -> Said {
     }
 }
 
-fn of_activity(it: &Description, oldest: Option<&Open>, census: &Census) -> Said {
+fn of_activity(it: &Description, oldest: Option<&Open>, seen: &Seen<'_>) -> Said {
     let activities = || {
         it.tasks
             .iter()
@@ -409,6 +451,7 @@ fn of_activity(it: &Description, oldest: Option<&Open>, census: &Census) -> Said
     let Some(task) = of_oldest.or_else(|| activities().next()) else {
         return Said {
             state: Liveness::ActivityRunningWithoutTask,
+            refusal: None,
             row: run_row(it),
             since: oldest.map_or(it.run.started_at, |open| open.since),
             until: None,
@@ -422,14 +465,15 @@ fn of_activity(it: &Description, oldest: Option<&Open>, census: &Census) -> Said
         return set_aside(task);
     }
     if task.status == "leased" {
-        return leased(it, task, census, Liveness::ActivityTaskLeased);
+        return leased(it, task, seen.census, Liveness::ActivityTaskLeased);
     }
     let failed = task.last_error.as_deref().filter(|_| task.attempt > 0);
     let Some(error) = failed else {
-        return ready(it, task, Liveness::ActivityTaskReady);
+        return ready(it, task, seen, Liveness::ActivityTaskReady);
     };
     Said {
         state: Liveness::ActivityRetryScheduled,
+        refusal: None,
         row: task_row(task),
         since: it
             .attempts

@@ -5,7 +5,7 @@ use coord_core::Error;
 use super::{Alone, Category, Kept, Report, Seen, Status};
 use crate::builds::Blocked;
 use crate::compatibility::{Compatibility, FleetValidation, Supported};
-use crate::model::{BuildId, Namespace, OwnerId, Queue, TaskKind, Timestamp};
+use crate::model::{BuildId, Namespace, OwnerId, Queue, TaskKind, Timestamp, TypeName};
 use crate::store::{
     Backlog, Census, Enlistment, NodeCensus, QueueCensus, Role, RoleCensus, ScheduleCensus, Tally,
     Tenant, WorkerRecord,
@@ -59,6 +59,7 @@ fn seen(census: &Census) -> Seen {
             queue: Queue::default(),
             current: None,
             supported: Supported::All,
+            types: None,
             host: None,
         },
         node: "n".to_owned(),
@@ -308,7 +309,10 @@ fn runs_whose_build_nobody_supports_are_found_with_their_age() {
     blocked.blocked.backlogs.push(Backlog {
         namespace: Namespace::default(),
         queue: Queue::default(),
-        build,
+        kind: TaskKind::Workflow,
+        name: TypeName::new("work").expect("a name"),
+        build: Some(build),
+        tasks: 3,
         runs: 3,
         since: Timestamp::from_micros(NOW.as_micros() - 600_000_000),
     });

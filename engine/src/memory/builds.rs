@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::claim::is_within;
-use super::tables::Tables;
+use super::tables::{Tables, TaskRow};
 use crate::model::{BuildId, Namespace, RunId, TaskStatus, Timestamp};
 use crate::store::{
-    Backlog, Backlogs, BuildChange, BuildStep, Builds, Decided, Ending, Enlistment, OpenRuns,
-    WorkerFilter, WorkerRecord,
+    Backlog, Backlogs, BuildChange, BuildStep, Builds, Decided, Ending, Enlistment, OpenRuns, Paid,
+    UnderWay, WorkerFilter, WorkerRecord,
 };
 
 impl Tables {
@@ -43,33 +43,56 @@ impl Tables {
     }
 
     pub(super) fn backlogs(&self, scope: Option<&Namespace>) -> Backlogs {
-        let mut found: BTreeMap<_, (BTreeSet<&RunId>, Timestamp)> = BTreeMap::new();
-        let due = self.tasks.values().filter(|task| {
-            task.status == TaskStatus::Ready
-                && task.available_at <= self.now
-                && is_within(&task.namespace, scope)
-        });
-        for task in due {
-            let Some(build) = &task.build else { continue };
-            let (runs, since) = found
-                .entry((&task.namespace, &task.queue, build))
-                .or_insert((BTreeSet::new(), task.available_at));
-            runs.insert(&task.run);
-            *since = task.available_at.min(*since);
+        let mut found: BTreeMap<_, (BTreeSet<&RunId>, Backlog)> = BTreeMap::new();
+        let mut under_way: BTreeMap<_, UnderWay> = BTreeMap::new();
+        let tasks = self.tasks.values();
+        for task in tasks.filter(|task| is_within(&task.namespace, scope)) {
+            let place = (&task.namespace, &task.queue, task.kind.as_str());
+            if task.status == TaskStatus::Ready && task.available_at <= self.now {
+                let new = || (BTreeSet::new(), self.backlog(task));
+                let key = (place, &task.name, &task.build);
+                let (runs, backlog) = found.entry(key).or_insert_with(new);
+                runs.insert(&task.run);
+                backlog.tasks += 1;
+                backlog.runs = runs.len() as u64;
+                backlog.since = task.available_at.min(backlog.since);
+            } else if task.status == TaskStatus::Leased && task.lease_expires_at > self.now {
+                let entry = under_way.entry(place).or_insert_with(|| UnderWay {
+                    namespace: task.namespace.clone(),
+                    queue: task.queue.clone(),
+                    kind: task.kind,
+                    tasks: 0,
+                });
+                entry.tasks += 1;
+            }
         }
-        let backlog = |((namespace, queue, build), (runs, since)): (
-            (&Namespace, &crate::model::Queue, &BuildId),
-            (BTreeSet<&RunId>, Timestamp),
-        )| Backlog {
+        let paid = self.paid.iter();
+        let paid = paid.filter(|((namespace, ..), _)| is_within(namespace, scope));
+        let paid = paid.map(|((namespace, queue, kind), until)| Paid {
             namespace: namespace.clone(),
             queue: queue.clone(),
-            build: build.clone(),
-            runs: runs.len() as u64,
-            since,
-        };
+            kind: *kind,
+            until: Timestamp::from_micros(*until),
+        });
         Backlogs {
             now: self.now,
-            backlogs: found.into_iter().map(backlog).collect(),
+            backlogs: found.into_values().map(|(_, backlog)| backlog).collect(),
+            under_way: under_way.into_values().collect(),
+            paid: paid.collect(),
+        }
+    }
+
+    /// One like `task`, of none.
+    fn backlog(&self, task: &TaskRow) -> Backlog {
+        Backlog {
+            namespace: task.namespace.clone(),
+            queue: task.queue.clone(),
+            kind: task.kind,
+            name: task.name.clone(),
+            build: task.build.clone(),
+            tasks: 0,
+            runs: 0,
+            since: self.now,
         }
     }
 

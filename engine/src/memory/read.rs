@@ -34,6 +34,7 @@ impl Tables {
         let tasks = tasks.map(|task| OpenTask {
             task: task.id.clone(),
             kind: task.kind,
+            queue: task.queue.clone(),
             name: task.name.clone(),
             status: task.status.as_str().to_owned(),
             available_at: task.available_at,

@@ -19,6 +19,7 @@ impl Snapshot {
         let mut to = Exposition(String::new());
         to.runs(self);
         to.queues(self);
+        to.refusals(self);
         to.fleet(self);
         to.rest(self);
         to.0
@@ -148,6 +149,22 @@ impl Exposition {
                 ("kind", queue.kind),
             ];
             self.sample(workers_name, &labels, queue.workers);
+        }
+    }
+
+    fn refusals(&mut self, of: &Snapshot) {
+        let tasks_name = "engine_tasks_refused";
+        let help = "Tasks that may be claimed and are not, by what keeps them.";
+        self.family(tasks_name, help);
+        for refusal in &of.refusals {
+            let labels = [("reason", refusal.reason.as_str())];
+            self.sample(tasks_name, &labels, refusal.tasks);
+        }
+        let age_name = "engine_tasks_refused_oldest_age_seconds";
+        self.family(age_name, "For how long the first of them has been due.");
+        for refusal in &of.refusals {
+            let labels = [("reason", refusal.reason.as_str())];
+            self.span(age_name, &labels, refusal.max_age_ms);
         }
     }
 

@@ -7,9 +7,11 @@ use coord_core::Calendar;
 use serde::{Serialize, Serializer};
 
 use super::Figures;
+use super::refused::{self, RefusalSection, RefusedShown};
 use crate::builds::Blocked;
 use crate::model::{BuildId, RunStatus, TaskKind, Timestamp};
 use crate::recovery::Recovery;
+use crate::refusals::Refusals;
 use crate::store::{Census, NodeRecord, QueueCensus, Role, Survey, Tally, Tenant, WorkerRecord};
 use crate::upkeep;
 use crate::wake::Health;
@@ -21,6 +23,7 @@ pub(super) struct Seen<'a> {
     pub(super) tenants: &'a [Tenant],
     pub(super) workers: &'a [WorkerRecord],
     pub(super) blocked: &'a Blocked,
+    pub(super) refusals: &'a Refusals,
 }
 
 fn rfc3339(at: Timestamp) -> Option<String> {
@@ -32,12 +35,15 @@ fn rfc3339(at: Timestamp) -> Option<String> {
     clippy::trivially_copy_pass_by_ref,
     reason = "serde gives a reference to the field"
 )]
-fn instant<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
+pub(super) fn instant<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
     rfc3339(*at).serialize(to)
 }
 
 #[expect(clippy::ref_option, reason = "serde gives a reference to the field")]
-fn some_instant<S: Serializer>(at: &Option<Timestamp>, to: S) -> Result<S::Ok, S::Error> {
+pub(super) fn some_instant<S: Serializer>(
+    at: &Option<Timestamp>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
     at.and_then(rfc3339).serialize(to)
 }
 
@@ -68,6 +74,11 @@ pub struct Snapshot {
     pub workers: WorkerSection,
     /// Open tasks, by namespace, queue and kind.
     pub queues: Vec<QueueSection>,
+    /// Tasks that may be claimed and are not, by every reason that there is.
+    pub refusals: Vec<RefusalSection>,
+    /// The same by queue, type and build, those first that have waited for the longest time; at
+    /// most a hundred.
+    pub refused: Vec<RefusedShown>,
     /// Processes that count as alive.
     pub nodes: Vec<NodeSection>,
     /// What all of them did in the last minute.
@@ -450,7 +461,7 @@ pub struct NamespaceSection {
     pub max_retention_overdue_ms: u64,
 }
 
-fn ms(span: Duration) -> u64 {
+pub(super) fn ms(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -510,6 +521,8 @@ pub(super) fn of(
             .iter()
             .map(|queue| self::queue(queue, census.now, seen.workers))
             .collect(),
+        refusals: refused::by_reason(seen.refusals),
+        refused: refused::by_type(seen.refusals),
         nodes,
         fleet,
         roles: Role::ALL

@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use super::Archived;
 use crate::model::{
-    Attempt, Attribute, Attributes, Namespace, Run, RunId, RunStatus, TaskId, TaskKind, Timestamp,
-    TypeName, WorkflowId,
+    Attempt, Attribute, Attributes, Namespace, Queue, Run, RunId, RunStatus, TaskId, TaskKind,
+    Timestamp, TypeName, WorkflowId,
 };
 
 /// A run, and why it does or does not move.
@@ -34,6 +34,8 @@ pub struct OpenTask {
     pub task: TaskId,
     /// What it is for.
     pub kind: TaskKind,
+    /// Where it waits.
+    pub queue: Queue,
     /// The type of the workflow or of the activity.
     pub name: TypeName,
     /// As stored: `ready`, `leased` or `blocked`.

@@ -31,7 +31,10 @@ pub(super) use survey::{
     MINUTE_US, SurveyRows, survey_namespaces, survey_of_archives, survey_of_closed, survey_of_ends,
     survey_of_nodes, survey_of_open, survey_of_starts,
 };
-pub(super) use workers::{BacklogRow, EndingRow, OpenRunsRow, WorkerRow};
+pub(super) use workers::{
+    BacklogRows, EndingRow, OpenRunsRow, WorkerRow, backlogs_of_tasks, backlogs_paid,
+    backlogs_under_way,
+};
 
 /// An instant or a span that is not set: so the earliest of several is the least of them.
 pub(super) const NEVER: i64 = Timestamp::NEVER.as_micros();

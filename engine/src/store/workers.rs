@@ -1,7 +1,11 @@
 //! Workers: what each can go on with, and what waits for one that can.
 
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
 use crate::compatibility::Supported;
-use crate::model::{BuildId, Namespace, OwnerId, Queue, Timestamp};
+use crate::model::{BuildId, Namespace, OwnerId, Queue, TaskKind, Timestamp, TypeName};
 
 /// A worker to be seen by others. It counts as alive as long as its process does.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,8 +22,20 @@ pub struct Enlistment {
     pub current: Option<BuildId>,
     /// What it can go on with.
     pub supported: Supported,
+    /// What it knows; `None` when it does not say, as versions before did not.
+    pub types: Option<Types>,
     /// What its machine is called, where that is known.
     pub host: Option<String>,
+}
+
+/// The types that a worker knows. A version reads what another one wrote as far as it knows it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Types {
+    /// Of workflows.
+    pub workflows: BTreeSet<TypeName>,
+    /// Of activities.
+    pub activities: BTreeSet<TypeName>,
 }
 
 /// A worker that counts as alive.
@@ -50,28 +66,65 @@ pub struct WorkerFilter {
     pub queue: Option<Queue>,
 }
 
-/// Runs of one build in one queue that have a task to be claimed now.
+/// Tasks of one type and build in one queue that may be claimed now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Backlog {
     /// The tenant.
     pub namespace: Namespace,
-    /// Where their tasks wait.
+    /// Where they wait.
     pub queue: Queue,
-    /// What they are marked with.
-    pub build: BuildId,
+    /// What they are for.
+    pub kind: TaskKind,
+    /// The type of their workflow or activity.
+    pub name: TypeName,
+    /// What their runs are marked with.
+    pub build: Option<BuildId>,
     /// How many.
+    pub tasks: u64,
+    /// Of how many runs.
     pub runs: u64,
-    /// Since when the first of these tasks has been due.
+    /// Since when the first of them has been due.
     pub since: Timestamp,
 }
 
-/// What of marked runs is to be claimed.
+/// Tasks of one kind in one queue that are under way by leases that have not ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnderWay {
+    /// The tenant.
+    pub namespace: Namespace,
+    /// Their queue.
+    pub queue: Queue,
+    /// What they are for.
+    pub kind: TaskKind,
+    /// How many.
+    pub tasks: u64,
+}
+
+/// Until when claims of one kind are paid, where a bound holds for a minute.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Paid {
+    /// The tenant.
+    pub namespace: Namespace,
+    /// The queue; empty for all of the tenant together.
+    pub queue: String,
+    /// What is claimed.
+    pub kind: TaskKind,
+    /// Until when.
+    pub until: Timestamp,
+}
+
+/// What may be claimed now, and what bounds how much of it is. At most
+/// [`MOST_COUNTED`](super::MOST_COUNTED) tasks that wait are counted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Backlogs {
     /// The database's clock.
     pub now: Timestamp,
-    /// By namespace, queue and build.
+    /// By namespace, queue, kind, type and build.
     pub backlogs: Vec<Backlog>,
+    /// By namespace, queue and kind.
+    pub under_way: Vec<UnderWay>,
+    /// By namespace, queue and kind.
+    pub paid: Vec<Paid>,
 }
 
 impl Enlistment {
@@ -84,12 +137,42 @@ impl Enlistment {
     }
 }
 
+impl Backlogs {
+    /// Of nothing.
+    pub(crate) const fn none(now: Timestamp) -> Self {
+        Self {
+            now,
+            backlogs: Vec::new(),
+            under_way: Vec::new(),
+            paid: Vec::new(),
+        }
+    }
+}
+
+impl Types {
+    /// Whether tasks of `kind` and of this type are known.
+    pub(crate) fn holds(&self, kind: TaskKind, name: &TypeName) -> bool {
+        match kind {
+            TaskKind::Workflow => self.workflows.contains(name),
+            TaskKind::Activity => self.activities.contains(name),
+        }
+    }
+}
+
 impl WorkerRecord {
-    /// Whether it could claim what is in `backlog`.
-    pub(crate) fn serves(&self, backlog: &Backlog) -> bool {
-        let own = &self.enlistment;
-        own.namespace == backlog.namespace
-            && own.queue == backlog.queue
-            && own.supported.holds(Some(&backlog.build))
+    /// Whether it takes tasks of this queue.
+    pub(crate) fn serves(&self, namespace: &Namespace, queue: &Queue) -> bool {
+        self.enlistment.namespace == *namespace && self.enlistment.queue == *queue
+    }
+
+    /// Whether it knows the type, as far as it says.
+    pub(crate) fn knows(&self, kind: TaskKind, name: &TypeName) -> bool {
+        let types = self.enlistment.types.as_ref();
+        types.is_none_or(|types| types.holds(kind, name))
+    }
+
+    /// Whether it could go on with runs that are marked so.
+    pub(crate) fn supports(&self, build: Option<&BuildId>) -> bool {
+        self.enlistment.supported.holds(build)
     }
 }

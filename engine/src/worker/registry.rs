@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use super::attempt::Attempt;
 use crate::flow::{Activity, Context, Function, Running, Workflow, function};
 use crate::model::{Failure, Payload, TaskKind, TypeName};
+use crate::store::Types;
 
 /// An activity function, without its types.
 pub(super) type ActivityFunction = dyn Fn(Attempt, Option<Payload>) -> Running + Send + Sync;
@@ -57,6 +58,14 @@ impl Registry {
 
     pub(super) fn activity_named(&self, name: &TypeName) -> Option<&Arc<ActivityFunction>> {
         self.activities.get(name)
+    }
+
+    /// All that it can do, as others see it.
+    pub(super) fn types(&self) -> Types {
+        Types {
+            workflows: self.workflows.keys().cloned().collect(),
+            activities: self.activities.keys().cloned().collect(),
+        }
     }
 
     pub(super) fn names(&self, kind: TaskKind) -> Vec<TypeName> {

@@ -35,6 +35,7 @@ mod processes;
 mod quotas;
 mod races;
 mod reads;
+mod refusals;
 mod retention;
 mod schedulers;
 mod schedules;
@@ -133,7 +134,7 @@ on_every_dialect! {
         a_claim_leaves_what_its_builds_cannot_go_on_with
         a_mark_goes_with_a_run_to_its_tasks
         a_worker_is_seen_as_long_as_its_process_lives
-        what_waits_for_a_build_is_counted
+        what_waits_is_counted_with_what_bounds_it
         one_build_is_promoted_and_not_to_end
     }
     callers {
@@ -163,6 +164,9 @@ on_every_dialect! {
         a_run_that_was_brought_in_or_took_processes_down_waits_to_be_resumed
         a_queue_that_nobody_serves_is_told_from_a_slow_one
         an_engine_says_how_it_is
+    }
+    refusals {
+        a_task_that_nobody_takes_says_why_everywhere
     }
     operators {
         a_survey_counts_runs_and_shows_processes

@@ -1,6 +1,7 @@
 //! Why a run does not move.
 
 use axum::Json;
+use coord_engine::Refusal;
 use coord_engine::client::Untyped;
 use coord_engine::model::{RunId, WorkflowId};
 use coord_engine::store::Target;
@@ -32,6 +33,9 @@ struct Diagnosis {
     run_id: String,
     /// A word for where it stands, such as `waiting_for_signal` or `workflow_task_ready`.
     liveness_state: &'static str,
+    /// Why no worker has taken its task, when that may be claimed: a word such as `queue_unserved`,
+    /// `type_unknown`, `compatibility_unsupported`, `queue_active_limit` or `workers_busy`.
+    refusal: Option<&'static str>,
     /// What holds it up, for people.
     message: String,
     /// What to do about it.
@@ -102,6 +106,7 @@ async fn diagnosed(
         workflow_id: described.run.workflow.to_string(),
         run_id: explained.run.to_string(),
         liveness_state: explained.state.as_str(),
+        refusal: explained.refusal.map(Refusal::as_str),
         message: explained.message,
         remediation: explained.action,
         since: shown(explained.since),

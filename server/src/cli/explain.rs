@@ -1,6 +1,7 @@
 //! `coord explain`.
 
 use clap::Args;
+use coord_engine::Refusal;
 use coord_engine::health::Explanation;
 use coord_engine::model::{RunId, WorkflowId};
 use coord_engine::store::Target;
@@ -60,6 +61,7 @@ fn document(id: &WorkflowId, it: &Explanation) -> Value {
         "workflow": id.as_str(),
         "run": it.run.as_str(),
         "state": it.state.as_str(),
+        "refusal": it.refusal.map(Refusal::as_str),
         "row": { "table": it.row.table, "key": it.row.key },
         "since": instant_json(it.since),
         "age_ms": it.age.as_millis() as u64,
@@ -75,6 +77,7 @@ fn text(id: &WorkflowId, it: &Explanation) -> String {
         ("run", it.run.to_string()),
         ("stands", it.state.as_str().to_owned()),
         ("why", it.message.clone()),
+        ("refusal", it.refusal.map_or("", Refusal::as_str).to_owned()),
         ("since", instant(it.since)),
         ("for", super::show::age(it.age)),
         ("until", it.until.map_or_else(String::new, instant)),

@@ -3,7 +3,9 @@
 use coord_core::Result;
 use sqlx::mysql::MySqlPool;
 
-use super::super::rows::{BacklogRow, WorkerRow};
+use super::super::rows::{
+    BacklogRows, WorkerRow, backlogs_of_tasks, backlogs_paid, backlogs_under_way,
+};
 use super::super::{Backlogs, Enlistment, WorkerFilter, WorkerRecord};
 use super::Mysql;
 use super::batch::{Transaction, json};
@@ -18,8 +20,8 @@ const CLEAR: &str = "
 
 const ENLIST: &str = concat!(
     "INSERT INTO engine_workers (worker_id, build_id, instance_id, namespace, queue,
-        current_build, host, started_at)
-     SELECT ?, w.build_id, ?, ?, ?, ?, ?, ",
+        current_build, types, host, started_at)
+     SELECT ?, w.build_id, ?, ?, ?, ?, ?, ?, ",
     clock!(),
     " FROM JSON_TABLE(?, '$[*]' COLUMNS (build_id VARCHAR(255) PATH '$')) w"
 );
@@ -27,7 +29,7 @@ const ENLIST: &str = concat!(
 const DISMISS: &str = "DELETE FROM engine_workers WHERE worker_id = ?";
 
 const WORKERS: &str = concat!(
-    "SELECT w.worker_id, w.build_id, w.instance_id, w.namespace, w.queue, w.current_build, w.host,
+    "SELECT w.worker_id, w.build_id, w.instance_id, w.namespace, w.queue, w.current_build, w.types, w.host,
         w.started_at, i.node_name, i.pid, i.status, i.heartbeat_at, i.expires_at
      FROM engine_workers w JOIN engine_instances i ON i.instance_id = w.instance_id
      WHERE i.status IN ('live', 'draining') AND i.expires_at > ",
@@ -36,13 +38,9 @@ const WORKERS: &str = concat!(
      ORDER BY w.worker_id, w.build_id"
 );
 
-const BACKLOGS: &str = "
-    SELECT namespace, queue, compatibility, count(DISTINCT run_id) AS runs,
-        min(available_at) AS since
-    FROM workflow_tasks
-    WHERE status = 'ready' AND compatibility IS NOT NULL AND available_at <= ?
-      AND (? IS NULL OR namespace = ?)
-    GROUP BY namespace, queue, compatibility ORDER BY namespace, queue, compatibility";
+const BACKLOGS: &str = backlogs_of_tasks!("?", "(? IS NULL OR namespace = ?)");
+const UNDER_WAY: &str = backlogs_under_way!("?", "(? IS NULL OR namespace = ?)");
+const PAID: &str = backlogs_paid!("(? IS NULL OR namespace = ?)");
 
 pub(super) async fn enlist(pool: &MySqlPool, worker: &Enlistment) -> Result<()> {
     const WHAT: &str = "enlisting a worker";
@@ -58,6 +56,7 @@ pub(super) async fn enlist(pool: &MySqlPool, worker: &Enlistment) -> Result<()> 
         .bind(worker.namespace.as_str())
         .bind(worker.queue.as_str())
         .bind(worker.current.as_ref().map(BuildId::as_str))
+        .bind(worker.types()?)
         .bind(worker.host.as_deref())
         .bind(json(&worker.builds())?)
         .execute(&mut *transaction.0)
@@ -84,11 +83,18 @@ pub(super) async fn list(pool: &MySqlPool, filter: &WorkerFilter) -> Result<Vec<
 }
 
 pub(super) async fn backlogs(store: &Mysql) -> Result<Backlogs> {
-    const WHAT: &str = "counting marked runs";
-    let now = sqlx::query_scalar(sql::CLOCK).fetch_one(&store.pool);
-    let now: i64 = now.await.map_err(at(WHAT))?;
-    let rows = sqlx::query_as(BACKLOGS).bind(now).bind(store.scope());
-    let rows = rows.bind(store.scope());
-    let rows: sqlx::Result<Vec<BacklogRow>> = rows.fetch_all(&store.pool).await;
-    BacklogRow::backlogs(now, rows.map_err(at(WHAT))?)
+    const WHAT: &str = "counting what waits";
+    let (pool, scope) = (&store.pool, store.scope());
+    let now = sqlx::query_scalar(sql::CLOCK).fetch_one(pool).await;
+    let now: i64 = now.map_err(at(WHAT))?;
+    let tasks = sqlx::query_as(BACKLOGS).bind(now).bind(scope).bind(scope);
+    let under_way = sqlx::query_as(UNDER_WAY).bind(now).bind(scope).bind(scope);
+    let paid = sqlx::query_as(PAID).bind(scope).bind(scope);
+    let rows = BacklogRows {
+        now,
+        tasks: tasks.fetch_all(pool).await.map_err(at(WHAT))?,
+        under_way: under_way.fetch_all(pool).await.map_err(at(WHAT))?,
+        paid: paid.fetch_all(pool).await.map_err(at(WHAT))?,
+    };
+    rows.backlogs()
 }

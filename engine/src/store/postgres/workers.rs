@@ -2,7 +2,9 @@
 
 use coord_core::Result;
 
-use super::super::rows::{BacklogRow, WorkerRow};
+use super::super::rows::{
+    BacklogRows, WorkerRow, backlogs_of_tasks, backlogs_paid, backlogs_under_way,
+};
 use super::super::{Backlogs, Enlistment, WorkerFilter, WorkerRecord};
 use super::error::{at, at_commit};
 use super::single::Single;
@@ -17,8 +19,8 @@ const CLEAR: &str = "
 
 const ENLIST: &str = concat!(
     "INSERT INTO engine_workers (worker_id, build_id, instance_id, namespace, queue,
-        current_build, host, started_at)
-     SELECT $1, build_id, $3, $4, $5, $6, $7, ",
+        current_build, types, host, started_at)
+     SELECT $1, build_id, $3, $4, $5, $6, $8, $7, ",
     clock!(),
     " FROM unnest($2::text[]) AS w (build_id) ON CONFLICT DO NOTHING"
 );
@@ -26,7 +28,7 @@ const ENLIST: &str = concat!(
 const DISMISS: &str = "DELETE FROM engine_workers WHERE worker_id = $1";
 
 const WORKERS: &str = concat!(
-    "SELECT w.worker_id, w.build_id, w.instance_id, w.namespace, w.queue, w.current_build, w.host,
+    "SELECT w.worker_id, w.build_id, w.instance_id, w.namespace, w.queue, w.current_build, w.types, w.host,
         w.started_at, i.node_name, i.pid, i.status, i.heartbeat_at, i.expires_at
      FROM engine_workers w JOIN engine_instances i ON i.instance_id = w.instance_id
      WHERE i.status IN ('live', 'draining') AND i.expires_at > ",
@@ -35,13 +37,9 @@ const WORKERS: &str = concat!(
      ORDER BY w.worker_id, w.build_id"
 );
 
-const BACKLOGS: &str = "
-    SELECT namespace, queue, compatibility, count(DISTINCT run_id) AS runs,
-        min(available_at) AS since
-    FROM workflow_tasks
-    WHERE status = 'ready' AND compatibility IS NOT NULL AND available_at <= $1
-      AND ($2::text IS NULL OR namespace = $2)
-    GROUP BY namespace, queue, compatibility ORDER BY namespace, queue, compatibility";
+const BACKLOGS: &str = backlogs_of_tasks!("$1", "($2::text IS NULL OR namespace = $2)");
+const UNDER_WAY: &str = backlogs_under_way!("$1", "($2::text IS NULL OR namespace = $2)");
+const PAID: &str = backlogs_paid!("($1::text IS NULL OR namespace = $1)");
 
 pub(super) async fn enlist(store: &Postgres, worker: &Enlistment) -> Result<()> {
     const WHAT: &str = "enlisting a worker";
@@ -59,6 +57,7 @@ pub(super) async fn enlist(store: &Postgres, worker: &Enlistment) -> Result<()> 
         .bind(worker.queue.as_str())
         .bind(worker.current.as_ref().map(BuildId::as_str))
         .bind(worker.host.as_deref())
+        .bind(worker.types()?)
         .execute(&mut *transaction.inner)
         .await
         .map_err(at(WHAT))?;
@@ -90,19 +89,24 @@ pub(super) async fn list(store: &Postgres, filter: &WorkerFilter) -> Result<Vec<
 }
 
 pub(super) async fn backlogs(store: &Postgres) -> Result<Backlogs> {
-    const WHAT: &str = "counting marked runs";
+    const WHAT: &str = "counting what waits";
+    let (statements, scope) = (store.statements, store.scope());
     let mut connection = Single::begin(store, WHAT).await?;
-    let now = store.statements.rows(sql::CLOCK);
-    let now = now.fetch_one(&mut *connection).await;
-    let (now,): (i64,) = now.map_err(at(WHAT))?;
-    let rows: Vec<BacklogRow> = store
-        .statements
-        .rows(BACKLOGS)
-        .bind(now)
-        .bind(store.scope())
-        .fetch_all(&mut *connection)
-        .await
-        .map_err(at(WHAT))?;
+    let now = statements.rows(sql::CLOCK).fetch_one(&mut *connection);
+    let (now,): (i64,) = now.await.map_err(at(WHAT))?;
+    let tasks = statements.rows(BACKLOGS).bind(now).bind(scope);
+    let tasks = tasks.fetch_all(&mut *connection).await.map_err(at(WHAT))?;
+    let under_way = statements.rows(UNDER_WAY).bind(now).bind(scope);
+    let under_way = under_way.fetch_all(&mut *connection).await;
+    let under_way = under_way.map_err(at(WHAT))?;
+    let paid = statements.rows(PAID).bind(scope);
+    let paid = paid.fetch_all(&mut *connection).await.map_err(at(WHAT))?;
     connection.end(store, WHAT).await?;
-    BacklogRow::backlogs(now, rows)
+    let rows = BacklogRows {
+        now,
+        tasks,
+        under_way,
+        paid,
+    };
+    rows.backlogs()
 }

@@ -201,6 +201,7 @@ impl TaskRow {
         Ok(OpenTask {
             kind: self.kind()?,
             task: read(self.task_id, "task id")?,
+            queue: read(self.queue, "queue")?,
             name: read(self.name, "name")?,
             status: self.status,
             available_at: Timestamp::from_micros(self.available_at),

@@ -2,8 +2,9 @@
 
 use coord_core::{Error, Result};
 
+use super::super::answers;
 use super::super::builds::{Builds, Ending, OpenRuns};
-use super::super::workers::{Backlog, Backlogs, Enlistment, WorkerRecord};
+use super::super::workers::{Backlog, Backlogs, Enlistment, Paid, UnderWay, WorkerRecord};
 use super::{read, some, unsigned};
 use crate::compatibility::Supported;
 use crate::model::{BuildId, Timestamp};
@@ -14,6 +15,12 @@ const NONE: &str = "";
 const ALL: &str = "*";
 
 impl Enlistment {
+    /// What it knows, as it is stored.
+    pub(in super::super) fn types(&self) -> Result<Option<String>> {
+        let text = self.types.as_ref().map(serde_json::to_string).transpose();
+        text.map_err(|error| Error::invalid("writing the types of a worker").with_source(error))
+    }
+
     /// Its rows, by what stands for the builds that it can go on with.
     pub(in super::super) fn builds(&self) -> Vec<&str> {
         match &self.supported {
@@ -33,6 +40,7 @@ pub(in super::super) struct WorkerRow {
     namespace: String,
     queue: String,
     current_build: Option<String>,
+    types: Option<String>,
     host: Option<String>,
     started_at: i64,
     node_name: String,
@@ -78,6 +86,8 @@ impl WorkerRow {
                 queue: read(self.queue, "queue")?,
                 current: some(self.current_build, "build id")?,
                 supported: Supported::Only(Vec::new()),
+                // What does not read says nothing.
+                types: self.types.and_then(|text| serde_json::from_str(&text).ok()),
                 host: self.host,
             },
             node: self.node_name,
@@ -90,30 +100,127 @@ impl WorkerRow {
     }
 }
 
-/// Marked runs of a queue that have a due task.
+/// Counts tasks that may be claimed. `$now` is the clock, `$scope` which namespaces are meant.
+macro_rules! backlogs_of_tasks {
+    ($now:literal, $scope:literal) => {
+        concat!(
+            "SELECT namespace, queue, task_type, name, compatibility, COUNT(*) AS tasks,
+                COUNT(DISTINCT run_id) AS runs, MIN(available_at) AS since
+             FROM (SELECT namespace, queue, task_type, name, compatibility, run_id, available_at
+                FROM workflow_tasks WHERE status = 'ready' AND available_at <= ",
+            $now,
+            " AND ",
+            $scope,
+            " LIMIT 100000) t
+             GROUP BY namespace, queue, task_type, name, compatibility
+             ORDER BY namespace, queue, task_type, name, compatibility"
+        )
+    };
+}
+pub(in super::super) use backlogs_of_tasks;
+
+/// Counts tasks that are under way.
+macro_rules! backlogs_under_way {
+    ($now:literal, $scope:literal) => {
+        concat!(
+            "SELECT namespace, queue, task_type, COUNT(*) AS number FROM workflow_tasks
+             WHERE status = 'leased' AND lease_expires_at > ",
+            $now,
+            " AND ",
+            $scope,
+            " GROUP BY namespace, queue, task_type ORDER BY namespace, queue, task_type"
+        )
+    };
+}
+pub(in super::super) use backlogs_under_way;
+
+/// Until when claims are paid.
+macro_rules! backlogs_paid {
+    ($scope:literal) => {
+        concat!(
+            "SELECT namespace, queue, task_type, paid_until AS number FROM engine_quotas WHERE ",
+            $scope,
+            " ORDER BY namespace, queue, task_type"
+        )
+    };
+}
+pub(in super::super) use backlogs_paid;
+
+/// Tasks of a type and a build that are due in a queue.
 #[derive(Debug, sqlx::FromRow)]
 pub(in super::super) struct BacklogRow {
     namespace: String,
     queue: String,
-    compatibility: String,
+    task_type: String,
+    name: String,
+    compatibility: Option<String>,
+    tasks: i64,
     runs: i64,
     since: i64,
 }
 
-impl BacklogRow {
-    pub(in super::super) fn backlogs(now: i64, rows: Vec<Self>) -> Result<Backlogs> {
-        let backlogs = rows.into_iter().map(|row| {
-            Ok(Backlog {
-                namespace: read(row.namespace, "namespace")?,
-                queue: read(row.queue, "queue")?,
-                build: read(row.compatibility, "build id")?,
-                runs: unsigned(row.runs)?,
-                since: Timestamp::from_micros(row.since),
-            })
-        });
+/// A number of one kind in a queue.
+#[derive(Debug, sqlx::FromRow)]
+pub(in super::super) struct OfKindRow {
+    namespace: String,
+    queue: String,
+    task_type: String,
+    number: i64,
+}
+
+/// What was read of a database: what waits, what is under way, and what is paid.
+pub(in super::super) struct BacklogRows {
+    pub(in super::super) now: i64,
+    pub(in super::super) tasks: Vec<BacklogRow>,
+    pub(in super::super) under_way: Vec<OfKindRow>,
+    pub(in super::super) paid: Vec<OfKindRow>,
+}
+
+impl BacklogRows {
+    pub(in super::super) fn backlogs(self) -> Result<Backlogs> {
+        let tasks = self.tasks.into_iter().map(BacklogRow::backlog);
+        let under_way = self.under_way.into_iter().map(OfKindRow::under_way);
+        let paid = self.paid.into_iter().map(OfKindRow::paid);
         Ok(Backlogs {
-            now: Timestamp::from_micros(now),
-            backlogs: backlogs.collect::<Result<_>>()?,
+            now: Timestamp::from_micros(self.now),
+            backlogs: tasks.collect::<Result<_>>()?,
+            under_way: under_way.collect::<Result<_>>()?,
+            paid: paid.collect::<Result<_>>()?,
+        })
+    }
+}
+
+impl BacklogRow {
+    fn backlog(self) -> Result<Backlog> {
+        Ok(Backlog {
+            namespace: read(self.namespace, "namespace")?,
+            queue: read(self.queue, "queue")?,
+            kind: answers::kind_of(&self.task_type),
+            name: read(self.name, "name")?,
+            build: some(self.compatibility, "build id")?,
+            tasks: unsigned(self.tasks)?,
+            runs: unsigned(self.runs)?,
+            since: Timestamp::from_micros(self.since),
+        })
+    }
+}
+
+impl OfKindRow {
+    fn under_way(self) -> Result<UnderWay> {
+        Ok(UnderWay {
+            namespace: read(self.namespace, "namespace")?,
+            queue: read(self.queue, "queue")?,
+            kind: answers::kind_of(&self.task_type),
+            tasks: unsigned(self.number)?,
+        })
+    }
+
+    fn paid(self) -> Result<Paid> {
+        Ok(Paid {
+            namespace: read(self.namespace, "namespace")?,
+            queue: self.queue,
+            kind: answers::kind_of(&self.task_type),
+            until: Timestamp::from_micros(self.number),
         })
     }
 }

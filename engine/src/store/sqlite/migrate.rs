@@ -7,7 +7,7 @@ use super::error::{at, at_commit};
 
 /// Every step of the schema, from the first on. A step that was released is never changed; each
 /// leaves a schema on which the version before still works.
-pub(super) const STEPS: [&str; 11] = [
+pub(super) const STEPS: [&str; 12] = [
     include_str!("../../../migrations/sqlite/0001_engine.sql"),
     include_str!("../../../migrations/sqlite/0002_schedules.sql"),
     include_str!("../../../migrations/sqlite/0003_attributes.sql"),
@@ -19,6 +19,7 @@ pub(super) const STEPS: [&str; 11] = [
     include_str!("../../../migrations/sqlite/0009_quotas.sql"),
     include_str!("../../../migrations/sqlite/0010_fairness.sql"),
     include_str!("../../../migrations/sqlite/0011_operations.sql"),
+    include_str!("../../../migrations/sqlite/0012_types.sql"),
 ];
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS engine_migrations (

@@ -3,7 +3,9 @@
 use coord_core::Result;
 use sqlx::sqlite::SqlitePool;
 
-use super::super::rows::{BacklogRow, WorkerRow};
+use super::super::rows::{
+    BacklogRows, WorkerRow, backlogs_of_tasks, backlogs_paid, backlogs_under_way,
+};
 use super::super::{Backlogs, Enlistment, WorkerFilter, WorkerRecord};
 use super::Sqlite;
 use super::batch::json;
@@ -18,8 +20,8 @@ const CLEAR: &str = "
 
 const ENLIST: &str = concat!(
     "INSERT INTO engine_workers (worker_id, build_id, instance_id, namespace, queue,
-        current_build, host, started_at)
-     SELECT ?1, value, ?3, ?4, ?5, ?6, ?7, ",
+        current_build, types, host, started_at)
+     SELECT ?1, value, ?3, ?4, ?5, ?6, ?8, ?7, ",
     clock!(),
     " FROM json_each(?2) WHERE true ON CONFLICT DO NOTHING"
 );
@@ -27,7 +29,7 @@ const ENLIST: &str = concat!(
 const DISMISS: &str = "DELETE FROM engine_workers WHERE worker_id = ?1";
 
 const WORKERS: &str = concat!(
-    "SELECT w.worker_id, w.build_id, w.instance_id, w.namespace, w.queue, w.current_build, w.host,
+    "SELECT w.worker_id, w.build_id, w.instance_id, w.namespace, w.queue, w.current_build, w.types, w.host,
         w.started_at, i.node_name, i.pid, i.status, i.heartbeat_at, i.expires_at
      FROM engine_workers w JOIN engine_instances i ON i.instance_id = w.instance_id
      WHERE i.status IN ('live', 'draining') AND i.expires_at > ",
@@ -36,13 +38,9 @@ const WORKERS: &str = concat!(
      ORDER BY w.worker_id, w.build_id"
 );
 
-const BACKLOGS: &str = "
-    SELECT namespace, queue, compatibility, count(DISTINCT run_id) AS runs,
-        min(available_at) AS since
-    FROM workflow_tasks
-    WHERE status = 'ready' AND compatibility IS NOT NULL AND available_at <= ?1
-      AND (?2 IS NULL OR namespace = ?2)
-    GROUP BY namespace, queue, compatibility ORDER BY namespace, queue, compatibility";
+const BACKLOGS: &str = backlogs_of_tasks!("?1", "(?2 IS NULL OR namespace = ?2)");
+const UNDER_WAY: &str = backlogs_under_way!("?1", "(?2 IS NULL OR namespace = ?2)");
+const PAID: &str = backlogs_paid!("(?1 IS NULL OR namespace = ?1)");
 
 pub(super) async fn enlist(pool: &SqlitePool, worker: &Enlistment) -> Result<()> {
     const WHAT: &str = "enlisting a worker";
@@ -58,6 +56,7 @@ pub(super) async fn enlist(pool: &SqlitePool, worker: &Enlistment) -> Result<()>
         .bind(worker.queue.as_str())
         .bind(worker.current.as_ref().map(BuildId::as_str))
         .bind(worker.host.as_deref())
+        .bind(worker.types()?)
         .execute(&mut *transaction)
         .await
         .map_err(at(WHAT))?;
@@ -80,10 +79,18 @@ pub(super) async fn list(pool: &SqlitePool, filter: &WorkerFilter) -> Result<Vec
 }
 
 pub(super) async fn backlogs(store: &Sqlite) -> Result<Backlogs> {
-    const WHAT: &str = "counting marked runs";
-    let now = sqlx::query_scalar(sql::CLOCK).fetch_one(&store.reader);
-    let now: i64 = now.await.map_err(at(WHAT))?;
-    let rows = sqlx::query_as(BACKLOGS).bind(now).bind(store.scope());
-    let rows: sqlx::Result<Vec<BacklogRow>> = rows.fetch_all(&store.reader).await;
-    BacklogRow::backlogs(now, rows.map_err(at(WHAT))?)
+    const WHAT: &str = "counting what waits";
+    let (pool, scope) = (&store.reader, store.scope());
+    let now = sqlx::query_scalar(sql::CLOCK).fetch_one(pool).await;
+    let now: i64 = now.map_err(at(WHAT))?;
+    let tasks = sqlx::query_as(BACKLOGS).bind(now).bind(scope);
+    let under_way = sqlx::query_as(UNDER_WAY).bind(now).bind(scope);
+    let paid = sqlx::query_as(PAID).bind(scope);
+    let rows = BacklogRows {
+        now,
+        tasks: tasks.fetch_all(pool).await.map_err(at(WHAT))?,
+        under_way: under_way.fetch_all(pool).await.map_err(at(WHAT))?,
+        paid: paid.fetch_all(pool).await.map_err(at(WHAT))?,
+    };
+    rows.backlogs()
 }

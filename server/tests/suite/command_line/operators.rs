@@ -28,7 +28,15 @@ async fn a_workflow_that_does_not_move_is_explained(database: Database) {
 
     assert_eq!(explained["state"], "workflow_task_ready", "{explained}");
     assert_eq!(explained["row"]["table"], "workflow_tasks", "{explained}");
-    assert!(text.contains("no worker has taken tests.order"), "{text}");
+    assert_eq!(explained["refusal"], "namespace_unserved", "{explained}");
+    let said = "no worker has taken the workflow tests.order of the queue nobody";
+    assert!(text.contains(said), "{text}");
+    assert!(text.contains("namespace_unserved"), "{text}");
+    let metrics = database.json(&["metrics"]);
+    assert_eq!(metrics["refused"][0]["reason"], "namespace_unserved");
+    let metrics = database.coord(&["metrics"]).done();
+    let sample = "engine_tasks_refused{reason=\"namespace_unserved\"} 1\n";
+    assert!(metrics.contains(sample), "{metrics}");
     let run = explained["run"].as_str().expect("an id");
     let of_run = database.json(&["explain", "a", "--run", run]);
     assert_eq!(of_run["state"], explained["state"]);

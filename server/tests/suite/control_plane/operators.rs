@@ -215,6 +215,8 @@ async fn a_run_says_what_holds_it_up(place: Place) {
     assert_eq!(waiting["execution"]["status"], "waiting");
     assert_eq!(of_run["liveness_state"], "waiting_for_signal");
     assert_eq!(ready["liveness_state"], "workflow_task_ready", "{ready}");
+    assert_eq!(ready["refusal"], "queue_unserved", "{ready}");
+    assert_eq!(waiting["refusal"], serde_json::Value::Null);
     assert!(
         ready["remediation"]
             .as_str()
