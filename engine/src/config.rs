@@ -22,7 +22,7 @@ use crate::model::{Namespace, NodeName, Queue};
 use crate::quotas::Quotas;
 use crate::recovery::Recovery;
 use crate::store::Place;
-use hints::{Driver, Validation};
+use hints::{Driver, Mode, Validation};
 use variables as v;
 
 pub use read::LogLevel;
@@ -89,6 +89,7 @@ pub struct EngineConfig {
     place: Place,
     is_pooled: bool,
     drivers: Vec<Driver>,
+    mode: Mode,
     validation: Validation,
     #[cfg(feature = "redis")]
     redis: coord_redis::Config,
@@ -127,6 +128,7 @@ impl EngineConfig {
             place,
             is_pooled: env.flag(&v::DB_POOLER)?.unwrap_or(false),
             drivers,
+            mode: hints::mode(env)?,
             validation: hints::validation(env)?,
             #[cfg(feature = "redis")]
             redis: coord_redis::Config::from_env(env)?,

@@ -36,7 +36,7 @@ use crate::store::{
 };
 use crate::upkeep;
 use crate::values::{Codec, Values};
-use crate::wake::{self, Backend, Channel, Health, Wake};
+use crate::wake::{self, Backend, Channel, Handover, Health, Wake};
 use crate::worker::{Defaults, Eager, Shop, WorkerBuilder};
 
 /// How often a write whose answer was lost is sent again: through a failover of some seconds, and no
@@ -156,7 +156,7 @@ impl Engine {
             }
             Part::Visitor => (Fleet::visit(&store, &ids, recovery), false),
         };
-        let wake = Arc::new(Wake::new(builder.wake));
+        let wake = Arc::new(Wake::new(builder.wake, builder.handover));
         let newsroom = Arc::<Newsroom>::default();
         let hearers = (Arc::clone(&wake), Arc::clone(&meter), Arc::clone(&newsroom));
         let committer = Committer::new(Arc::clone(&store), Arc::clone(&clock), hearers);
@@ -295,7 +295,9 @@ impl Engine {
             retention: self.core.retention,
         };
         let passing = self.core.wake.passing();
-        health::report(seen.as_ref(), &kept, &passing, self.core.alone.as_ref())
+        let dispatch = self.core.wake.dispatch();
+        let hints = (&passing, self.core.alone.as_ref());
+        health::report(seen.as_ref(), &kept, hints, &dispatch)
     }
 
     /// Says that this process has ended, and gives its roles up, so that nobody waits to find out.
@@ -328,6 +330,7 @@ impl Engine {
 pub struct EngineBuilder {
     store: Arc<dyn Store>,
     wake: Vec<Arc<dyn Backend>>,
+    handover: Option<Arc<dyn Handover>>,
     alone: Option<Alone>,
     limits: Limits,
     codec: Option<Arc<dyn Codec>>,
@@ -346,6 +349,7 @@ impl EngineBuilder {
         Self {
             store,
             wake: Vec::new(),
+            handover: None,
             alone: None,
             limits: Limits::default(),
             codec: None,
@@ -369,6 +373,13 @@ impl EngineBuilder {
 
     pub(crate) fn wake_by(mut self, backend: Arc<dyn Backend>) -> Self {
         self.wake.push(backend);
+        self
+    }
+
+    /// Hands tasks that may be claimed to one of those who wait for them, in place of a hint that has
+    /// all of them look. Default: nothing, everybody looks.
+    pub fn handover(mut self, handover: impl Handover) -> Self {
+        self.handover = Some(Arc::new(handover));
         self
     }
 

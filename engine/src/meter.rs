@@ -108,6 +108,7 @@ impl Meter {
         let counters = &self.counters;
         let (looks, with_work) = match by {
             ProbedBy::Hint => (&counters.looks_by_hint, &counters.looks_by_hint_with_work),
+            ProbedBy::Handed => (&counters.looks_by_hand, &counters.looks_by_hand_with_work),
             ProbedBy::Due => (&counters.looks_by_due, &counters.looks_by_due_with_work),
             ProbedBy::Time => (&counters.looks_by_time, &counters.looks_by_time_with_work),
         };

@@ -59,6 +59,7 @@ impl Engine {
         };
         let required = core.compatibility().current();
         let times = (core.recovery, core.retention);
-        Ok(snapshot::of(&seen, required, times, self.wake_health()))
+        let hints = (self.wake_health(), core.wake.dispatch());
+        Ok(snapshot::of(&seen, required, times, hints))
     }
 }

@@ -34,6 +34,8 @@ pub(crate) enum Follows {
 pub(crate) enum ProbedBy {
     /// A hint, or the instant of which one told.
     Hint,
+    /// A task that was handed over.
+    Handed,
     /// A task that was known to be due later.
     Due,
     /// The time after which a look needs no reason.
@@ -125,7 +127,9 @@ pub(crate) enum Found {
     Nothing,
 }
 
-coord_core::labels! { ProbedBy { Hint => "hint", Due => "due", Time => "time" } }
+coord_core::labels! { ProbedBy {
+    Hint => "hint", Handed => "handed", Due => "due", Time => "time",
+} }
 coord_core::labels! { Found { Work => "work", Nothing => "nothing" } }
 coord_core::labels! { Call {
     Apply => "apply", Claim => "claim", Load => "load", Renew => "renew", Sweep => "sweep",
@@ -273,6 +277,14 @@ pub(crate) enum Signal {
         backend: wake::Kind,
         elapsed_ms: Duration,
     },
+    TasksHanded {
+        kind: TaskKind,
+        tasks: u64,
+    },
+    DispatchLost {
+        error: Detail,
+    },
+    DispatchRestored {},
     Probe {
         by: ProbedBy,
         found: Found,
@@ -406,6 +418,15 @@ coord_core::declare! { "engine.";
     WakeTried { backend, elapsed_ms } => "engine.wake.tried",
         "Time from sending a hint of a process to its coming back to it.",
         Duration, Debug, Unmonitored("one that does not come back is counted as engine.wake.lost");
+    TasksHanded { kind, tasks } => "engine.dispatch.handed",
+        "Tasks were handed over to those who wait for them.",
+        Counter, Debug, Unmonitored("work being handed out; what is not is engine.dispatch.lost, and what nobody takes engine.task.picked_up");
+    DispatchLost { error } => "engine.dispatch.lost",
+        "Tasks are no longer handed over: workers look for them as without that, once a second or when a hint tells them.",
+        Counter, Warn, Ticket(Any(FIFTEEN_MINUTES), Runbook("engine-dispatch-lost"));
+    DispatchRestored {} => "engine.dispatch.restored",
+        "Tasks are handed over, for the first time or again.",
+        Counter, Info, Unmonitored("the good news after engine.dispatch.lost");
     Probe { by, found } => "engine.wake.probe",
         "A look for due tasks after a wait: what ended the wait, and whether there were any.",
         Counter, Debug, Unmonitored("how many looks were worth it and how many tasks no hint told of: for tuning");

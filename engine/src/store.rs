@@ -17,6 +17,7 @@
 //! | Instants are read from the database's clock, after the locks are held. | `a_lease_is_whole_after_a_lock_wait` |
 //! | A claim takes due tasks of its queue and kind by priority, and those of one key by the instant at which they became due, then by id; it never takes more than its limit, and not the same task as another. | `claims_go_by_priority_and_age`, `two_claims_never_share_a_task`, `a_claim_takes_no_more_than_its_limit` |
 //! | Within a priority it takes from the shares of different keys in proportion to their weights, whoever claims: however much one of them has, it holds up no other. Tasks without a key share as one. | `much_of_one_key_holds_up_no_other`, `a_weight_is_a_share_whoever_claims`, `tasks_without_a_key_share_as_one`, `a_priority_goes_before_all_shares`, `a_share_goes_with_a_run_to_all_its_tasks`, `claims_of_shares_at_once_take_each_task_once`, `a_queue_of_shares_says_when_to_come_again` |
+//! | A claim of certain tasks takes those of them that any claim would, and no other. | `a_claim_of_certain_tasks_takes_those_alone` |
 //! | A claim takes of each kind what it wants, and says when there will be more of a kind that has none. | `a_claim_takes_of_each_kind_what_it_wants`, `an_empty_claim_says_when_to_come_again` |
 //! | What is taken back is taken from the queues in turns. | `much_of_one_queue_keeps_no_other_waiting` |
 //! | An open run that lost its workflow task gets one, and no other run does. | `a_run_that_lost_its_task_goes_on`, `a_run_that_lacks_nothing_is_left_alone` |

@@ -25,9 +25,17 @@
 //! Whether it works is tried by use: every five seconds a message of this process has to come back
 //! to it. That finds a broken connection, a server that no longer delivers and a pooler that
 //! swallows subscriptions alike.
+//!
+//! # Handing over
+//! A hint has everybody look who waits, and most of them in vain. With a [`Handover`], such as
+//! `Streams` in Redis, the id of a task that may be claimed goes to one of those who wait, who claims
+//! that very task; the others sleep on. It is used while nothing waits in the queue: a worker whose
+//! slots are taken looks when one is free, and so by priority and in turns. What was handed over to
+//! nobody is told by a hint, and what was lost on the way is found by the look that needs no hint.
 
 mod backend;
 mod ends;
+mod handover;
 mod hub;
 mod link;
 mod look;
@@ -39,6 +47,8 @@ mod nats;
 mod prefix;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "redis")]
+mod streams;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -49,13 +59,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::model::{Closed, Namespace, Queue, RunId, TaskKind, Timestamp};
+use crate::model::{Closed, Namespace, Queue, RunId, TaskId, TaskKind, Timestamp};
 use crate::store::{Ready, Role};
 use ends::Ends;
+use handover::{Hints, Post};
 use hub::Hub;
 use link::Link;
 
 pub use backend::{Backend, Ears, Kind};
+pub use handover::{Desk, Handover};
+pub(crate) use handover::{Dispatch, Standing};
 pub(crate) use hub::Snapshot;
 pub(crate) use look::watch_ends;
 #[cfg(feature = "memcached")]
@@ -64,6 +77,8 @@ pub use memcached::Memcached;
 pub use nats::Nats;
 #[cfg(feature = "redis")]
 pub use redis::Redis;
+#[cfg(feature = "redis")]
+pub use streams::Streams;
 pub use table::Table;
 pub use tools::{Carrier, News, Subject};
 
@@ -97,6 +112,11 @@ pub(crate) struct Passing {
     pub(crate) health: Health,
     /// The backends through which they do not, and for how long.
     pub(crate) lost: Vec<(Kind, Duration)>,
+}
+
+/// A look that comes a little earlier than others spreads the load, and is never late.
+fn spread(longest: Duration) -> Duration {
+    longest.mul_f64(1.0 - 0.2 * rand::random::<f64>())
 }
 
 /// What can have news. Its text means nothing to who carries it.
@@ -136,18 +156,30 @@ const fn word(kind: TaskKind) -> &'static str {
 pub(crate) struct Wake {
     hub: Arc<Hub>,
     ends: Ends,
-    links: Vec<Link>,
+    links: Arc<[Link]>,
+    /// Where tasks are handed over, if they are.
+    post: Option<Post>,
 }
 
 impl Wake {
-    /// Hints that `backends` carry to other processes and from them.
-    pub(crate) fn new(backends: Vec<Arc<dyn Backend>>) -> Self {
+    /// Hints that `backends` carry to other processes and from them; tasks are handed over where
+    /// `handover` is.
+    pub(crate) fn new(
+        backends: Vec<Arc<dyn Backend>>,
+        handover: Option<Arc<dyn Handover>>,
+    ) -> Self {
         let hub = Arc::new(Hub::default());
         let links = backends.into_iter();
         let links = links.map(|backend| Link::begin(backend, Arc::clone(&hub)));
+        let links: Arc<[Link]> = links.collect();
+        let hints = || Hints {
+            hub: Arc::clone(&hub),
+            links: Arc::clone(&links),
+        };
         Self {
             ends: Ends::default(),
-            links: links.collect(),
+            post: handover.map(|handover| Post::begin(handover, hints())),
+            links,
             hub,
         }
     }
@@ -173,8 +205,10 @@ impl Wake {
 
     /// Tells of the tasks that a commit has left to be claimed, when the database's clock shows `clock`.
     ///
-    /// One that is due later concerns who waits for it here, and shortens that wait. Others are told
-    /// only when nobody does: they look, and see by themselves when it is due.
+    /// Those that are due are handed over where that is done, and who gets them is told by that.
+    /// Otherwise everybody is told, and looks. One that is due later concerns who waits for it here,
+    /// and shortens that wait. Others are told only when nobody does: they look, and see by
+    /// themselves when it is due.
     pub(crate) fn tasks(&self, ready: &[Ready], clock: Timestamp) {
         let now = Instant::now();
         let mut others = Vec::new();
@@ -184,9 +218,18 @@ impl Wake {
                 queue,
                 kind,
                 due,
+                tasks,
             } = ready;
             let channel = Channel::tasks(*kind, namespace, queue);
             let wait = due.since(clock);
+            let desk = || Desk {
+                namespace: namespace.clone(),
+                queue: queue.clone(),
+                kind: *kind,
+            };
+            if wait.is_zero() && self.hand(desk, tasks) {
+                continue;
+            }
             let is_heard = match now.checked_add(wait) {
                 Some(at) => self.hub.ring(&channel, at),
                 None => true,
@@ -198,8 +241,25 @@ impl Wake {
         self.send(&others);
     }
 
+    /// Hands tasks over; `false` where they are better told of by a hint.
+    pub(crate) fn hand(&self, desk: impl FnOnce() -> Desk, tasks: &[TaskId]) -> bool {
+        let post = self.post.as_ref().filter(|_| !tasks.is_empty());
+        post.is_some_and(|post| post.hand(desk(), tasks.to_vec()))
+    }
+
+    /// What a worker receives from where tasks are handed over, and where it says how that goes.
+    pub(crate) fn handover(&self) -> Option<(Arc<dyn Handover>, Arc<Standing>)> {
+        self.post.as_ref().map(Post::parts)
+    }
+
+    /// How this process learns of tasks.
+    pub(crate) fn dispatch(&self) -> Dispatch {
+        let post = self.post.as_ref();
+        post.map_or(Dispatch::Poll, Post::dispatch)
+    }
+
     fn send(&self, channels: &[Channel]) {
-        for link in &self.links {
+        for link in &*self.links {
             link.send(channels);
         }
     }
@@ -207,7 +267,10 @@ impl Wake {
     /// Waits until what was told so far has left, for a second at most.
     pub(crate) async fn flush(&self) {
         let all = async {
-            for link in &self.links {
+            if let Some(post) = &self.post {
+                post.flush().await;
+            }
+            for link in &*self.links {
                 link.flush().await;
             }
         };
@@ -242,8 +305,12 @@ impl Wake {
             Health::Healthy => CALM_PROBE,
             Health::Alone | Health::Degraded => PROBE,
         };
-        // A look that comes a little earlier than others spreads the load, and is never late.
-        longest.mul_f64(1.0 - 0.2 * rand::random::<f64>())
+        spread(longest)
+    }
+
+    /// The same for a worker to whom tasks are handed over.
+    pub(crate) fn calm_probe() -> Duration {
+        spread(CALM_PROBE)
     }
 
     /// The end of `run`, if it comes in this process.

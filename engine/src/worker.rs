@@ -2,8 +2,10 @@
 
 mod attempt;
 mod cache;
+mod handed;
 mod leases;
 mod live;
+mod mail;
 mod poll;
 mod registry;
 mod results;
@@ -28,6 +30,7 @@ use crate::store::{Enlistment, Quota};
 use crate::wake::Channel;
 use cache::Cache;
 use leases::Leases;
+use mail::Mail;
 use registry::Registry;
 use results::Results;
 
@@ -148,6 +151,7 @@ impl WorkerBuilder {
     /// Outside of a Tokio runtime.
     pub fn start(self) -> Worker {
         let id = format!("{}:{}", std::process::id(), self.core.ids.owner());
+        let handover = self.core.wake.handover();
         let shop = Arc::new(Shop {
             id,
             core: self.core,
@@ -162,9 +166,13 @@ impl WorkerBuilder {
             activities: Arc::new(Semaphore::new(self.activities as usize)),
             work: Mutex::new(JoinSet::new()),
             closing: watch::Sender::new(false),
+            mail: handover.as_ref().map(|_| Arc::new(Mail::new())),
         });
         shop.core.join(&shop);
         let mut loops = JoinSet::new();
+        if let Some((mail, handover)) = shop.mail.clone().zip(handover) {
+            loops.spawn(Arc::clone(&shop).receive(mail, handover));
+        }
         loops.spawn(Arc::clone(&shop).poll());
         let aside = shop.core.aside.runtime();
         loops.spawn_on(Arc::clone(&shop).renew(), aside);
@@ -206,6 +214,7 @@ impl Worker {
         let is_done = tokio::time::timeout(grace, all_idle).await.is_ok();
         self.shop.give_all_back().await;
         self.loops.shutdown().await;
+        self.shop.pass_on();
         is_done
     }
 }
@@ -235,6 +244,8 @@ pub(crate) struct Shop {
     /// Turns and attempts under way.
     work: Mutex<JoinSet<()>>,
     closing: watch::Sender<bool>,
+    /// What is handed over to it, where that is done.
+    mail: Option<Arc<Mail>>,
 }
 
 impl Shop {
@@ -255,6 +266,19 @@ impl Shop {
         let mut set = locked(&self.work);
         while set.try_join_next().is_some() {}
         set.spawn(work);
+    }
+
+    /// Hands to others what was handed over to it and not claimed.
+    fn pass_on(&self) {
+        let rest = self.mail.as_ref().map(|mail| mail.rest());
+        for desk in self.desks() {
+            let of_kind = rest
+                .iter()
+                .flatten()
+                .filter(|task| task.kind() == desk.kind);
+            let of_kind: Vec<_> = of_kind.cloned().collect();
+            self.core.wake.hand(|| desk, &of_kind);
+        }
     }
 
     /// Whether it takes no more work.

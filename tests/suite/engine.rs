@@ -2,6 +2,7 @@
 
 mod builds;
 mod config;
+mod dispatch;
 mod nodes;
 mod recovery;
 mod schedules;

@@ -9,7 +9,7 @@ use coord_core::{Env, Error, Result};
 
 use super::EngineConfig;
 use super::read::refused;
-use super::variables::{CACHE_DRIVER, CACHE_MODE, MULTI_NODE, VALIDATE_CACHE};
+use super::variables::{CACHE_DRIVER, CACHE_MODE, DISPATCH, MULTI_NODE, VALIDATE_CACHE};
 use crate::engine::EngineBuilder;
 use crate::health::Alone;
 use crate::store::{Place, Store};
@@ -86,6 +86,26 @@ pub(super) fn drivers(env: &Env, place: &Place) -> Result<Vec<Driver>> {
     Ok(drivers)
 }
 
+/// How workers learn of tasks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Mode {
+    /// Hints have all of them look.
+    Poll,
+    /// Tasks are handed over, where something can carry them.
+    Queue,
+}
+
+pub(super) fn mode(env: &Env) -> Result<Mode> {
+    let Some(word) = env.text(&DISPATCH)? else {
+        return Ok(Mode::Queue);
+    };
+    match word.to_ascii_lowercase().as_str() {
+        "queue" => Ok(Mode::Queue),
+        "poll" => Ok(Mode::Poll),
+        _ => Err(refused(env, &DISPATCH, "poll or queue")),
+    }
+}
+
 /// Refuses what cannot hold of the servers that `driver` names.
 #[cfg_attr(
     not(any(feature = "memcached", feature = "nats")),
@@ -138,7 +158,12 @@ pub(super) fn add(
 #[cfg(feature = "redis")]
 #[expect(clippy::unnecessary_wraps, reason = "it can fail without the feature")]
 fn redis(config: &EngineConfig, builder: EngineBuilder) -> Result<EngineBuilder> {
-    Ok(builder.wake(crate::wake::Redis::at(config.redis.clone())))
+    let at = || config.redis.clone();
+    let builder = builder.wake(crate::wake::Redis::at(at()));
+    if config.mode == Mode::Queue {
+        return Ok(builder.handover(crate::wake::Streams::at(at())));
+    }
+    Ok(builder)
 }
 
 #[cfg(feature = "memcached")]

@@ -4,10 +4,10 @@ use coord_core::signals::Detail;
 use coord_core::{Effective, Env};
 
 use super::EngineConfig;
-use super::hints::Driver;
+use super::hints::{Driver, Mode};
 use super::variables::{
     CACHE_DRIVER, DATABASE_URL, DB_CONNECTION, DB_DATABASE, DB_HOST, DB_PASSWORD, DB_PORT,
-    DB_USERNAME, PREFIXES, STICKY, STICKY_CAPACITY, VARIABLES,
+    DB_USERNAME, DISPATCH, PREFIXES, STICKY, STICKY_CAPACITY, VARIABLES,
 };
 use crate::signals::{SIGNALS, Signal};
 
@@ -34,6 +34,8 @@ pub(super) fn effective(env: &Env, drivers: &[Driver]) -> Vec<Effective> {
         .ok()
         .flatten()
         .is_some_and(|it| it == "sqlite");
+    let has_streams = drivers.contains(&Driver::Redis);
+    let is_queue = super::hints::mode(env).ok() == Some(Mode::Queue);
     #[cfg(feature = "redis")]
     let has_redis_url = is_set("COORD_REDIS_URL");
     for row in &mut rows {
@@ -41,6 +43,10 @@ pub(super) fn effective(env: &Env, drivers: &[Driver]) -> Vec<Effective> {
             CACHE_DRIVER_NAME => {
                 row.value = named(drivers);
                 None
+            }
+            name if name == DISPATCH.name && !has_streams => {
+                "poll".clone_into(&mut row.value);
+                Some("CACHE_DRIVER does not name redis, which carries tasks").filter(|_| is_queue)
             }
             name if PARTS.contains(&name) && has_url => Some("DATABASE_URL wins"),
             name if SERVER_PARTS.contains(&name) && is_sqlite => Some("SQLite is no server"),

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use coord_core::{Env, ErrorKind, Source};
 
+use super::hints::Mode;
 use super::variables::{self, VARIABLES};
 use super::{EngineConfig, LogLevel};
 
@@ -282,6 +283,39 @@ fn each_driver_is_known_by_its_names() {
         ("CACHE_DRIVER", "pg-notify,nats"),
     ];
     assert_eq!(drivers(&postgres), ["notify", "nats"]);
+}
+
+#[test]
+fn tasks_are_handed_over_where_redis_is_unless_it_is_said_otherwise() {
+    const NAME: &str = "DW_V2_TASK_DISPATCH_MODE";
+    let of = |pairs: &[(&'static str, &'static str)]| {
+        let memory = [("DATABASE_URL", "sqlite::memory:")];
+        let pairs = memory.iter().chain(pairs).copied();
+        EngineConfig::from_env(&Env::from_pairs(pairs))
+    };
+    let row = |config: &EngineConfig| {
+        let rows = config.effective().into_iter();
+        let row = rows.into_iter().find(|row| row.name == NAME);
+        row.expect("a row")
+    };
+    let there = of(&[("CACHE_DRIVER", "redis")]).expect("a driver");
+    assert_eq!(there.mode, Mode::Queue);
+    assert_eq!(row(&there).value, "queue");
+    let polls = of(&[
+        ("CACHE_DRIVER", "redis"),
+        ("WORKFLOW_V2_TASK_DISPATCH_MODE", "poll"),
+    ]);
+    assert_eq!(polls.expect("a mode").mode, Mode::Poll);
+    let without = of(&[("CACHE_DRIVER", "database"), (NAME, "queue")]).expect("a mode");
+    let without = row(&without);
+    assert_eq!(without.value, "poll");
+    let why = without.without_effect.expect("a reason");
+    assert!(why.contains("CACHE_DRIVER"), "{why}");
+    let wrong = of(&[(NAME, "push")]).expect_err("no mode").to_string();
+    assert!(
+        wrong.contains(NAME) && wrong.contains("poll or queue"),
+        "{wrong}"
+    );
 }
 
 #[cfg(all(feature = "memcached", feature = "nats"))]

@@ -49,6 +49,7 @@ const OWN: &[Variable] = &[
     DB_PASSWORD,
     DB_POOLER,
     CACHE_DRIVER,
+    DISPATCH,
     CACHE_PREFIX,
     MEMCACHED_HOST,
     MEMCACHED_PORT,
@@ -119,6 +120,11 @@ pub(super) const CACHE_DRIVER: Variable = Variable::new(
     "CACHE_DRIVER",
     "",
     "What carries hints between processes: `redis`, `memcached`, `nats`, `database` (a table), or `notify`, also `pg-notify` (`LISTEN` and `NOTIFY` of PostgreSQL); `file`, `array` and `none` carry none, and each process looks for the others' work once a second. Several, with commas between, are used side by side, to move from one to another. When not set: `redis` where its address is set, `database` otherwise.",
+);
+pub(super) const DISPATCH: Variable = named!(
+    "TASK_DISPATCH_MODE",
+    "queue",
+    "How workers learn of tasks that others have made: `queue`, each goes to one of those who wait, through streams in Redis; `poll`, a hint has all of them look. Where CACHE_DRIVER does not name `redis`, `queue` is `poll`."
 );
 pub(super) const CACHE_PREFIX: Variable = Variable::new(
     "CACHE_PREFIX",
@@ -257,8 +263,6 @@ pub(super) const CACHE_MODE: Variable = named!(
 const INERT: &[Variable] = &[
     named!("CONNECTION", "", "The connection on which tasks are dispatched.")
         .inert("tasks are rows of the one database that `DATABASE_URL` or `DB_CONNECTION` names"),
-    named!("TASK_DISPATCH_MODE", "poll", "Whether tasks are put into a queue or looked for.")
-        .inert("workers look for tasks in the database, and hints tell them when"),
     named!("MATCHING_ROLE_QUEUE_WAKE", "true", "Whether the loop of a worker looks for tasks to repair.")
         .inert("one process of all does that, whichever holds the role"),
     named!("TASK_REPAIR_REDISPATCH_AFTER_SECONDS", "3", "After how long a task is dispatched again.")

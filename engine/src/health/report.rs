@@ -5,11 +5,11 @@ use std::time::Duration;
 use coord_core::Error;
 use coord_core::signals::{Argument as _, Detail};
 
-use super::{Category, Check, Report, Status};
+use super::{Category, Check, Report, Status, dispatch};
 use crate::builds::Blocked;
 use crate::compatibility::{Compatibility, FleetValidation};
 use crate::store::{Census, QueueCensus, Role, Tally, Tenant, WorkerRecord};
-use crate::wake::{Health, Passing};
+use crate::wake::{Dispatch, Health, Passing};
 
 /// What was named to carry hints, and carries none to other nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,8 +51,8 @@ pub(crate) struct Kept<'a> {
 pub(crate) fn report(
     seen: Result<&Seen, &Error>,
     kept: &Kept<'_>,
-    wake: &Passing,
-    alone: Option<&Alone>,
+    (wake, alone): (&Passing, Option<&Alone>),
+    how: &Dispatch,
 ) -> Report {
     let census = seen.map(|seen| &seen.census);
     let mut checks = vec![database(census)];
@@ -72,6 +72,7 @@ pub(crate) fn report(
         ]);
     }
     checks.push(hints(wake, alone));
+    checks.push(dispatch::check(how));
     Report {
         now: census.ok().map(|census| census.now),
         checks,
@@ -79,7 +80,7 @@ pub(crate) fn report(
 }
 
 /// Nothing found.
-fn fine(name: &'static str, message: impl Into<String>) -> Check {
+pub(super) fn fine(name: &'static str, message: impl Into<String>) -> Check {
     Check {
         name,
         category: Category::Correctness,
@@ -506,6 +507,6 @@ const fn remedy(status: Status, remedy: &'static str) -> &'static str {
     }
 }
 
-fn rounded(age: Duration) -> Duration {
+pub(super) fn rounded(age: Duration) -> Duration {
     Duration::from_secs(age.as_secs())
 }

@@ -10,7 +10,7 @@ use crate::store::{
     Backlog, Census, Enlistment, NodeCensus, QueueCensus, Role, RoleCensus, ScheduleCensus, Tally,
     Tenant, WorkerRecord,
 };
-use crate::wake::{Health, Kind, Passing};
+use crate::wake::{Dispatch, Health, Kind, Passing};
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
@@ -85,7 +85,7 @@ fn told(seen: Result<&Seen, &Error>, compatibility: &Compatibility, wake: Health
         compatibility,
         retention: RETENTION,
     };
-    super::report(seen, &kept, &passing(wake), None)
+    super::report(seen, &kept, (&passing(wake), None), &Dispatch::Poll)
 }
 
 /// What is said of hints, when nothing else is to be said.
@@ -95,7 +95,12 @@ fn told_of_hints(wake: &Passing, alone: Option<&Alone>) -> Report {
         compatibility: &compatibility,
         retention: RETENTION,
     };
-    super::report(Ok(&seen(&census(queue()))), &kept, wake, alone)
+    super::report(
+        Ok(&seen(&census(queue()))),
+        &kept,
+        (wake, alone),
+        &Dispatch::Poll,
+    )
 }
 
 fn of(census: &Census) -> Report {

@@ -90,12 +90,13 @@ impl Tables {
             .min();
         let is_known = |task: &TaskRow| {
             let build = task.build.as_ref().zip(claim.builds.as_ref());
-            wanted.names.contains(&task.name) && build.is_none_or(|(build, of)| of.contains(build))
+            let is_meant = claim.only.as_ref().is_none_or(|ids| ids.contains(&task.id));
+            let is_supported = build.is_none_or(|(build, of)| of.contains(build));
+            is_meant && is_supported && wanted.names.contains(&task.name)
         };
-        let due = ready
-            .into_iter()
-            .filter(|task| task.available_at <= now && is_known(task));
-        let due: Vec<TaskId> = due.map(|task| task.id.clone()).collect();
+        let due = ready.into_iter();
+        let due = due.filter(|task| task.available_at <= now && is_known(task));
+        let due = due.map(|task| task.id.clone()).collect();
         let chosen = self.choose(claim, wanted, due);
         let mut attempts = wanted.attempts.iter();
         let mut claimed = Vec::new();

@@ -262,6 +262,7 @@ impl Tables {
                 queue: task.queue.clone(),
                 kind: task.kind,
                 due: task.available_at,
+                tasks: vec![task.id.clone()],
             });
         }
     }

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use coord_core::{Error, Result};
 
+use super::TaskKind;
+
 /// The longest id in bytes: what an index of every database takes, several of them side by side.
 pub const MAX_ID_BYTES: usize = 255;
 
@@ -146,6 +148,15 @@ impl TaskId {
     /// the same id over all its attempts.
     pub fn of(run: &RunId, step: u64) -> Self {
         Self(format!("{run}:{step}").into())
+    }
+
+    /// What it is for, as its id says.
+    pub(crate) fn kind(&self) -> TaskKind {
+        if self.0.ends_with(":0") {
+            TaskKind::Workflow
+        } else {
+            TaskKind::Activity
+        }
     }
 }
 

@@ -184,6 +184,8 @@ impl Exposition {
             ("attempts_failed", fleet.attempts_failed),
             ("looks_by_hint", fleet.looks_by_hint),
             ("looks_by_hint_with_work", fleet.looks_by_hint_with_work),
+            ("looks_by_hand", fleet.looks_by_hand),
+            ("looks_by_hand_with_work", fleet.looks_by_hand_with_work),
             ("looks_by_due", fleet.looks_by_due),
             ("looks_by_due_with_work", fleet.looks_by_due_with_work),
             ("looks_by_time", fleet.looks_by_time),

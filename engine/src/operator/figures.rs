@@ -114,6 +114,10 @@ counted! {
     looks_by_hint
     /// Those of them that found some.
     looks_by_hint_with_work
+    /// Claims of tasks that were handed over.
+    looks_by_hand
+    /// Those of them that got some.
+    looks_by_hand_with_work
     /// Looks at an instant at which a task was known to be due.
     looks_by_due
     /// Those of them that found some.

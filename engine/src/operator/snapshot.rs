@@ -14,7 +14,7 @@ use crate::recovery::Recovery;
 use crate::refusals::Refusals;
 use crate::store::{Census, NodeRecord, QueueCensus, Role, Survey, Tally, Tenant, WorkerRecord};
 use crate::upkeep;
-use crate::wake::Health;
+use crate::wake::{Dispatch, Health};
 
 /// What was read of the database, each in a snapshot of its own.
 pub(super) struct Seen<'a> {
@@ -90,6 +90,9 @@ pub struct Snapshot {
     /// Whether hints pass between processes, as the one that was asked sees it: `healthy`,
     /// `degraded`, or `alone` when nothing carries any.
     pub acceleration: &'static str,
+    /// How that process learns of tasks: `poll`, `queue`, or `queue_degraded` when tasks are to be
+    /// handed over and are not.
+    pub task_dispatch_mode: &'static str,
 }
 
 /// Runs: those that are open, and the closed ones that are kept.
@@ -469,7 +472,7 @@ pub(super) fn of(
     seen: &Seen<'_>,
     required: Option<&BuildId>,
     (recovery, retention): (Recovery, Duration),
-    wake: Health,
+    (wake, dispatch): (Health, Dispatch),
 ) -> Snapshot {
     let (census, survey) = (seen.census, seen.survey);
     let nodes: Vec<_> = survey.nodes.iter().map(node).collect();
@@ -539,6 +542,7 @@ pub(super) fn of(
             Health::Healthy => "healthy",
             Health::Degraded => "degraded",
         },
+        task_dispatch_mode: dispatch.as_str(),
     }
 }
 

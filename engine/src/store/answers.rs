@@ -1,5 +1,6 @@
 //! From rows to what a call answers: the same for every dialect.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -101,6 +102,7 @@ pub(super) fn ready<'a>(tasks: impl Iterator<Item = &'a TaskRow>) -> Result<Vec<
         namespace: &task.namespace,
         queue: &task.queue,
         due: task.available_at,
+        id: Cow::Borrowed(task.task_id.as_str()),
     }))
 }
 
@@ -110,6 +112,7 @@ pub(super) struct ReadyTask<'a> {
     pub(super) namespace: &'a str,
     pub(super) queue: &'a str,
     pub(super) due: i64,
+    pub(super) id: Cow<'a, str>,
 }
 
 /// The queues of `tasks`, each once.
@@ -117,6 +120,7 @@ pub(super) fn gathered<'a>(tasks: impl IntoIterator<Item = ReadyTask<'a>>) -> Re
     let mut ready: Vec<Ready> = Vec::new();
     for task in tasks {
         let due = Timestamp::from_micros(task.due);
+        let id = TaskId::new(task.id).map_err(corrupt)?;
         let is_known = |known: &&mut Ready| {
             known.kind == task.kind
                 && known.queue.as_str() == task.queue
@@ -124,6 +128,7 @@ pub(super) fn gathered<'a>(tasks: impl IntoIterator<Item = ReadyTask<'a>>) -> Re
         };
         if let Some(known) = ready.iter_mut().find(is_known) {
             known.due = known.due.min(due);
+            known.tasks.push(id);
             continue;
         }
         ready.push(Ready {
@@ -131,6 +136,7 @@ pub(super) fn gathered<'a>(tasks: impl IntoIterator<Item = ReadyTask<'a>>) -> Re
             queue: Queue::new(task.queue).map_err(corrupt)?,
             kind: task.kind,
             due,
+            tasks: vec![id],
         });
     }
     Ok(ready)

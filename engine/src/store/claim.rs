@@ -17,6 +17,9 @@ pub struct Claim {
     pub queue: Queue,
     /// What for, each kind at most once.
     pub wanted: Vec<Wanted>,
+    /// Only these tasks, as far as they may be claimed; `None` for all that are due. What was handed
+    /// over to the claimer is claimed so.
+    pub only: Option<Vec<TaskId>>,
     /// The builds that the claimer can continue; `None` for all. A task without a build suits any.
     pub builds: Option<Vec<BuildId>>,
     /// What it keeps within, in the order in which they are locked, the same for all who claim.
@@ -57,7 +60,7 @@ pub struct Claimed {
     /// The tasks, those of each kind in the order in which they are due.
     pub tasks: Vec<ClaimedTask>,
     /// The earliest instant at which a ready task of this queue will be due, of the wanted kinds of
-    /// which nothing was claimed.
+    /// which nothing was claimed; not looked for by a claim of certain tasks.
     pub next_due: Option<Timestamp>,
     /// The wanted kinds of which a quota of the namespace left nothing: more may be claimed when a
     /// task of any of its queues ends.

@@ -14,6 +14,7 @@ mod claim;
 mod error;
 mod examine;
 mod fleet;
+mod handed;
 mod hints;
 mod look;
 mod migrate;
@@ -155,7 +156,7 @@ impl Store for Mysql {
     }
 
     fn claim<'a>(&'a self, claim: &'a Claim) -> Reply<'a, Claimed> {
-        Box::pin(retry(|| claim::claim(self, claim)))
+        Box::pin(retry(|| handed::claim(self, claim)))
     }
 
     fn load<'a>(&'a self, wanted: &'a [Load]) -> Reply<'a, Loaded> {

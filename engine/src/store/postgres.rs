@@ -12,6 +12,7 @@ mod claim;
 mod error;
 mod examine;
 mod fleet;
+mod handed;
 mod hints;
 mod kept;
 mod look;

@@ -14,6 +14,7 @@ mod claim;
 mod error;
 mod examine;
 mod fleet;
+mod handed;
 mod hints;
 mod look;
 mod migrate;

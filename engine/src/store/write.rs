@@ -73,6 +73,8 @@ pub struct Ready {
     pub kind: TaskKind,
     /// The earliest instant at which one of them may be claimed.
     pub due: Timestamp,
+    /// Which they are.
+    pub tasks: Vec<TaskId>,
 }
 
 /// What became of one write.

@@ -27,7 +27,7 @@ fn soon() -> Instant {
 
 #[tokio::test(start_paused = true)]
 async fn a_hint_after_the_snapshot_ends_the_wait_at_once() {
-    let wake = Wake::new(Vec::new());
+    let wake = Wake::new(Vec::new(), None);
     let (snapshot, began) = (wake.snapshot(&[channel("a"), channel("b")]), Instant::now());
 
     wake.signal(&[channel("b")]);
@@ -39,7 +39,7 @@ async fn a_hint_after_the_snapshot_ends_the_wait_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hint_before_the_snapshot_or_of_another_channel_is_none() {
-    let wake = Wake::new(Vec::new());
+    let wake = Wake::new(Vec::new(), None);
     wake.signal(&[channel("a")]);
     let snapshot = wake.snapshot(&[channel("a")]);
 
@@ -50,7 +50,7 @@ async fn a_hint_before_the_snapshot_or_of_another_channel_is_none() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hint_during_the_wait_ends_it() {
-    let wake = Wake::new(Vec::new());
+    let wake = Wake::new(Vec::new(), None);
     let (snapshot, began) = (wake.snapshot(&[channel("a")]), Instant::now());
     let later = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -65,7 +65,7 @@ async fn a_hint_during_the_wait_ends_it() {
 
 #[tokio::test(start_paused = true)]
 async fn channels_that_nobody_waits_on_leave_nothing() {
-    let wake = Wake::new(Vec::new());
+    let wake = Wake::new(Vec::new(), None);
     let (one, two) = (
         wake.snapshot(&[channel("a")]),
         wake.snapshot(&[channel("a")]),
@@ -81,7 +81,7 @@ async fn channels_that_nobody_waits_on_leave_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_look_without_a_hint_comes_earlier_than_its_bound_and_never_later() {
-    let wake = Wake::new(Vec::new());
+    let wake = Wake::new(Vec::new(), None);
     for _ in 0..100 {
         let probe = wake.probe();
         assert!(probe <= PROBE && probe >= PROBE.mul_f64(0.8), "{probe:?}");
@@ -305,7 +305,7 @@ async fn a_move_from_one_backend_to_another_by_way_of_both_loses_no_hint() {
 #[tokio::test(start_paused = true)]
 async fn what_carries_no_hints_is_told_with_its_age() {
     let (dead, live) = (Liar::new(Lie::Refuses), Liar::new(Lie::None));
-    let wake = Wake::new(vec![Arc::new(dead.another()), Arc::new(live)]);
+    let wake = Wake::new(vec![Arc::new(dead.another()), Arc::new(live)], None);
     tokio::time::sleep(2 * CALM_PROBE).await;
 
     let first = wake.passing();
@@ -350,7 +350,7 @@ async fn of_two_backends_one_suffices() {
 #[tokio::test(start_paused = true)]
 async fn a_burst_of_hints_is_few_messages() {
     let liar = Liar::new(Lie::None);
-    let wake = Wake::new(vec![Arc::new(liar.another())]);
+    let wake = Wake::new(vec![Arc::new(liar.another())], None);
     tokio::time::sleep(CALM_PROBE).await;
     let (before, began) = (liar.sent(), Instant::now());
 
@@ -373,8 +373,8 @@ async fn a_burst_of_hints_is_few_messages() {
 async fn no_message_is_longer_than_a_backend_takes_and_none_is_forgotten() {
     let liar = Liar::new(Lie::None);
     let (here, there) = (
-        Wake::new(vec![Arc::new(liar.another())]),
-        Wake::new(vec![Arc::new(liar.another())]),
+        Wake::new(vec![Arc::new(liar.another())], None),
+        Wake::new(vec![Arc::new(liar.another())], None),
     );
     tokio::time::sleep(CALM_PROBE).await;
     let long = |number: usize| {

@@ -13,27 +13,28 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::Shop;
-use crate::model::TaskKind;
+use super::mail::Got;
+use crate::model::{TaskId, TaskKind};
 use crate::signals::{Found, ProbedBy, Signal};
-use crate::store::{Claim, Claimed, Wanted};
-use crate::wake::{Channel, Snapshot};
+use crate::store::{Claim, Claimed, ClaimedTask, Wanted};
+use crate::wake::{Channel, Dispatch, Snapshot, Wake};
 
 /// The largest claim of one kind.
-const LARGEST_CLAIM: usize = 100;
+pub(super) const LARGEST_CLAIM: usize = 100;
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
 
 /// What is known of the tasks of one kind.
-struct Watch {
-    kind: TaskKind,
-    channel: Channel,
+pub(super) struct Watch {
+    pub(super) kind: TaskKind,
+    pub(super) channel: Channel,
     /// Where it hears that the namespace has room again.
     room: Option<Channel>,
-    state: State,
+    pub(super) state: State,
     /// A slot that was waited for.
     slot: Option<OwnedSemaphorePermit>,
 }
 
-enum State {
+pub(super) enum State {
     /// There may be some.
     Open,
     /// There were none when this was taken, and the next look without a hint is due then.
@@ -42,6 +43,14 @@ enum State {
         until: Instant,
         by: ProbedBy,
     },
+}
+
+/// Why a worker goes on.
+enum Woken {
+    /// By this watch.
+    Watch(usize, News),
+    /// By what was handed over.
+    Mail(Got),
 }
 
 /// Why a watch goes on.
@@ -53,12 +62,12 @@ enum News {
 }
 
 /// Tasks of one kind to be claimed.
-struct Request {
+pub(super) struct Request {
     /// Which of the watches it is of.
-    place: usize,
-    slots: Vec<OwnedSemaphorePermit>,
+    pub(super) place: usize,
+    pub(super) slots: Vec<OwnedSemaphorePermit>,
     /// Taken before the look, so that a hint that comes during it is not missed.
-    since: Snapshot,
+    pub(super) since: Snapshot,
 }
 
 impl Watch {
@@ -95,14 +104,21 @@ impl Shop {
         while !self.is_closing() {
             let requests = self.requests(&mut watches);
             if requests.is_empty() {
-                waited_for = tokio::select! {
+                let woken = tokio::select! {
                     _ = closing.wait_for(|closing| *closing) => return,
-                    by = self.wait(&mut watches) => by,
+                    woken = self.woken(&watches) => woken,
+                };
+                waited_for = match woken {
+                    Woken::Watch(place, news) => heed(&mut watches, place, news),
+                    Woken::Mail(got) => {
+                        self.take_handed(&mut watches, got).await;
+                        None
+                    }
                 };
                 continue;
             }
             let sent = Instant::now();
-            match self.claim(&watches, &requests).await {
+            match self.claim(&watches, &requests, None).await {
                 Ok(claimed) => {
                     self.core.clock.observe(claimed.now, sent);
                     self.core.meter.claimed(&claimed);
@@ -156,44 +172,30 @@ impl Shop {
         requests
     }
 
-    fn free_slots(&self, kind: TaskKind) -> impl Iterator<Item = OwnedSemaphorePermit> {
+    pub(super) fn free_slots(&self, kind: TaskKind) -> impl Iterator<Item = OwnedSemaphorePermit> {
         let slot = move || Arc::clone(self.slots_of(kind)).try_acquire_owned().ok();
         // With the one that was waited for.
         std::iter::from_fn(slot).take(LARGEST_CLAIM - 1)
     }
 
-    const fn slots_of(&self, kind: TaskKind) -> &Arc<Semaphore> {
+    pub(super) const fn slots_of(&self, kind: TaskKind) -> &Arc<Semaphore> {
         match kind {
             TaskKind::Workflow => &self.turns,
             TaskKind::Activity => &self.activities,
         }
     }
 
-    /// Waits until there may be tasks to claim, or a slot for those that may be there; says which
-    /// look it is.
-    async fn wait(&self, watches: &mut [Watch]) -> Option<ProbedBy> {
-        let (place, news) = match &*watches {
-            [one] => (0, self.news(one).await),
-            [one, other, ..] => tokio::select! {
-                news = self.news(one) => (0, news),
-                news = self.news(other) => (1, news),
-            },
-            [] => return None,
+    /// Waits until there may be tasks to claim, or a slot for those that may be there.
+    async fn woken(&self, watches: &[Watch]) -> Woken {
+        let news = async |place: usize| match watches.get(place) {
+            Some(watch) => self.news(watch).await,
+            None => std::future::pending().await,
         };
-        let by = match news {
-            News::Slot(slot) => {
-                watches[place].slot = slot;
-                return None;
-            }
-            News::Look(by) => by,
-        };
-        for (other, watch) in watches.iter_mut().enumerate() {
-            // Whoever looks because it is time looks for everything.
-            if other == place || by != ProbedBy::Hint {
-                watch.state = State::Open;
-            }
+        tokio::select! {
+            got = self.got(watches) => Woken::Mail(got),
+            news = news(0) => Woken::Watch(0, news),
+            news = news(1) => Woken::Watch(1, news),
         }
-        Some(by)
     }
 
     async fn news(&self, watch: &Watch) -> News {
@@ -210,7 +212,12 @@ impl Shop {
         }
     }
 
-    async fn claim(&self, watches: &[Watch], requests: &[Request]) -> Result<Claimed> {
+    pub(super) async fn claim(
+        &self,
+        watches: &[Watch],
+        requests: &[Request],
+        only: Option<Vec<TaskId>>,
+    ) -> Result<Claimed> {
         let wanted = requests.iter().map(|request| {
             let (kind, limit) = (watches[request.place].kind, request.slots.len());
             let attempts = match kind {
@@ -229,6 +236,7 @@ impl Shop {
             queue: self.queue.clone(),
             quotas: self.quotas(requests.iter().map(|request| watches[request.place].kind)),
             wanted: wanted.collect(),
+            only,
             builds: self.core.compatibility().claims(),
             owner: self.core.owner(),
             ttl: self.turn_lease(),
@@ -266,30 +274,64 @@ impl Shop {
             if ours.is_empty() {
                 watch.state = State::Waiting { since, until, by };
             }
-            for (task, slot) in ours.into_iter().zip(slots) {
-                let shop = Arc::clone(self);
-                self.spawn(async move {
-                    let kind = task.task.kind;
-                    match kind {
-                        TaskKind::Workflow => {
-                            Arc::clone(&shop).turn(task, sent).await;
-                            drop(slot);
-                        }
-                        TaskKind::Activity => Arc::clone(&shop).attempt(task, sent, slot).await,
+            self.begin_each(ours.into_iter().zip(slots), sent);
+        }
+    }
+
+    /// Begins tasks, each on its slot.
+    pub(super) fn begin_each(
+        self: &Arc<Self>,
+        tasks: impl Iterator<Item = (ClaimedTask, OwnedSemaphorePermit)>,
+        sent: Instant,
+    ) {
+        for (task, slot) in tasks {
+            let shop = Arc::clone(self);
+            self.spawn(async move {
+                let kind = task.task.kind;
+                match kind {
+                    TaskKind::Workflow => {
+                        Arc::clone(&shop).turn(task, sent).await;
+                        drop(slot);
                     }
-                    shop.tell_freed(kind);
-                });
-            }
+                    TaskKind::Activity => Arc::clone(&shop).attempt(task, sent, slot).await,
+                }
+                shop.tell_freed(kind);
+            });
         }
     }
 
     /// Until when to wait for a hint after a look that found nothing, and why.
     fn next_look(&self, claimed: &Claimed) -> (Instant, ProbedBy) {
-        let (now, probe) = (Instant::now(), self.core.wake.probe());
+        let is_open = self.mail.as_ref().is_some_and(|mail| mail.is_open());
+        let is_handed = is_open && self.core.wake.dispatch() == Dispatch::Queue;
+        let probe = if is_handed {
+            Wake::calm_probe()
+        } else {
+            self.core.wake.probe()
+        };
+        let now = Instant::now();
         let due = claimed.next_due.map(|due| due.since(claimed.now));
         match due.filter(|due| *due < probe) {
             Some(due) => (now + due.max(Duration::from_millis(1)), ProbedBy::Due),
             None => (now + probe, ProbedBy::Time),
         }
     }
+}
+
+/// Notes why it goes on, and says which look that asks for.
+fn heed(watches: &mut [Watch], place: usize, news: News) -> Option<ProbedBy> {
+    let by = match news {
+        News::Slot(slot) => {
+            watches[place].slot = slot;
+            return None;
+        }
+        News::Look(by) => by,
+    };
+    for (other, watch) in watches.iter_mut().enumerate() {
+        // Whoever looks because it is time looks for everything.
+        if other == place || by != ProbedBy::Hint {
+            watch.state = State::Open;
+        }
+    }
+    Some(by)
 }

@@ -19,6 +19,7 @@ mod faults;
 mod fences;
 mod fleet;
 mod fleets;
+mod handed;
 mod health;
 mod hints;
 mod hostile;
@@ -289,6 +290,11 @@ on_every_dialect! {
         a_run_whose_activities_lost_their_tasks_ends
         a_run_whose_activity_took_processes_down_is_resumed
         what_ends_while_somebody_looks_is_not_taken_back
+    }
+    handed {
+        a_claim_of_certain_tasks_takes_those_alone
+        the_same_is_done_whether_tasks_are_handed_over_or_looked_for
+        what_lies_about_tasks_costs_time_and_nothing_else
     }
     hints {
         a_batch_says_what_it_leaves_to_be_claimed

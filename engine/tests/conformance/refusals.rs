@@ -60,7 +60,6 @@ pub(crate) async fn a_task_that_nobody_takes_says_why_everywhere(stage: Stage) {
     let quotas = Quotas::default()
         .queue(queue("bounded"), TaskKind::Activity, Bound::active(1))
         .queue(queue("slow"), TaskKind::Workflow, Bound::per_minute(1));
-    let quotas = quotas.clone();
     let engine = stage.database.builder().quotas(quotas).start().await;
     let engine = engine.expect("it starts");
     let worker = |name: &str| engine.worker(namespace(), queue(name));

@@ -93,6 +93,7 @@ impl Stage {
             namespace: namespace(),
             queue: queue(of),
             wanted: vec![self.wanted_of(kind, limit)],
+            only: None,
             builds: None,
             quotas: Vec::new(),
             owner: owner("a"),

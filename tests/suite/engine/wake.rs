@@ -31,24 +31,24 @@ const A_LOOK: Duration = Duration::from_secs(4);
 type Environment = Vec<(String, String)>;
 
 /// The engine of this process, in the same environment as its nodes.
-async fn engine(environment: &[(String, String)]) -> Engine {
+pub(super) async fn engine(environment: &[(String, String)]) -> Engine {
     let env = Env::from_pairs(environment.iter().cloned());
     let config = EngineConfig::from_env(&env).expect("valid");
     config.start().await.expect("the database is there")
 }
 
-fn client(engine: &Engine) -> Client {
+pub(super) fn client(engine: &Engine) -> Client {
     engine.client(Namespace::default(), Queue::default())
 }
 
-async fn start(client: &Client, from: u64) {
+pub(super) async fn start(client: &Client, from: u64) {
     for record in from..from + RECORDS {
         let started = client.start(AUDIT, id(&record.to_string()), &record).await;
         assert!(started.expect("the database is there").was_created);
     }
 }
 
-async fn end_right(client: &Client, from: u64) {
+pub(super) async fn end_right(client: &Client, from: u64) {
     for record in from..from + RECORDS {
         let handle = client.handle(AUDIT, id(&record.to_string()));
         let sum = handle.result(SOON).await.expect("an answer");

@@ -109,6 +109,7 @@ fn claim() -> Claim {
         namespace: Namespace::default(),
         queue: Queue::default(),
         wanted: Vec::new(),
+        only: None,
         builds: None,
         quotas: Vec::new(),
         owner: crate::model::OwnerId::new("o").expect("an owner"),

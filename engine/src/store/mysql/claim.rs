@@ -254,7 +254,7 @@ fn next_due(claim: &Claim, found: &[LookRow], tasks: &[TaskRow]) -> Option<i64> 
 }
 
 /// Leases those of the candidates that nobody else has.
-async fn take(
+pub(super) async fn take(
     pool: &MySqlPool,
     claim: &Claim,
     (seen, found): (i64, &[LookRow]),

@@ -12,6 +12,7 @@ use super::super::{
 };
 use super::batch::bind;
 use super::error::{at, at_commit};
+use super::handed::{self, leased};
 use super::shares;
 use super::single::Single;
 use super::sql::{self, clock, event_columns, never};
@@ -84,26 +85,9 @@ pub(super) const CLAIM: &str = concat!(
         "$15::text[], $16::int2[], $17::int8[], $18::int8[]"
     ),
     ",
-     attempts AS MATERIALIZED (SELECT array_agg(task_id) AS ids FROM activities),
-     taken AS MATERIALIZED (
-        SELECT (SELECT array_agg(task_id) FROM turns) || (SELECT ids FROM attempts) AS ids),
-     claimed AS (
-        UPDATE workflow_tasks w SET status = 'leased', lease_owner = $8,
-            lease_epoch = lease_epoch + 1, attempt_count = attempt_count + 1,
-            leased_at = clock.now, lease_expires_at = least(clock.now + $9, ",
-    never!(),
-    "),
-            started_at = clock.now, heartbeat_at = clock.now,
-            attempt_id = ($10::text[])[array_position((SELECT ids FROM attempts), w.task_id)],
-            deadline_at = least(schedule_to_close_at, clock.now + start_to_close_us,
-                clock.now + heartbeat_us)
-        FROM clock WHERE w.task_id = ANY ((SELECT ids FROM taken)::text[])
-        RETURNING w.task_id, task_type, namespace, queue, priority, status, available_at,
-            workflow_id, run_id, step_seq, name, compatibility, attempt_count, recover_count,
-            lease_owner, lease_epoch, leased_at, lease_expires_at, blocked_reason, last_error,
-            created_at, scheduled_seq, attempt_id, started_at, heartbeat_at, heartbeat_codec,
-            heartbeat_payload, schedule_to_start_at, schedule_to_close_at, start_to_close_us,
-            heartbeat_us, deadline_at, fairness_key, fairness_weight),
+     ",
+    leased!(),
+    ",
      missed AS MATERIALIZED (
         SELECT 'workflow' AS kind WHERE $5 > 0 AND NOT EXISTS (SELECT FROM turns)
         UNION ALL
@@ -220,7 +204,7 @@ pub(super) const CLAIMING: &str = "claiming tasks";
 
 pub(super) async fn claim(store: &Postgres, claim: &Claim) -> Result<Claimed> {
     let mut connection = Single::begin(store, CLAIMING).await?;
-    let (claimed, charges) = take(store, &mut connection, claim).await?;
+    let (claimed, charges) = handed::take(store, &mut connection, claim).await?;
     connection.end(store, CLAIMING).await?;
     shares::charge(store, claim, &charges).await;
     Ok(claimed)
@@ -323,7 +307,7 @@ async fn take_portions(
     })
 }
 
-fn looked(rows: &[PgRow]) -> Result<(Looked, bool, Vec<TaskRow>), sqlx::Error> {
+pub(super) fn looked(rows: &[PgRow]) -> Result<(Looked, bool, Vec<TaskRow>), sqlx::Error> {
     let (mut looked, mut is_shared) = (Looked::default(), false);
     let mut tasks = Vec::with_capacity(rows.len());
     for row in rows {
@@ -338,7 +322,7 @@ fn looked(rows: &[PgRow]) -> Result<(Looked, bool, Vec<TaskRow>), sqlx::Error> {
 }
 
 /// Ids as an array.
-fn texts<T: ToString>(ids: &[T]) -> Vec<String> {
+pub(super) fn texts<T: ToString>(ids: &[T]) -> Vec<String> {
     ids.iter().map(ToString::to_string).collect()
 }
 
@@ -349,7 +333,7 @@ pub(super) async fn now(transaction: &mut Transaction<'_>) -> Result<i64> {
     Ok(now)
 }
 
-async fn scheduled(
+pub(super) async fn scheduled(
     statements: Statements,
     connection: &mut PgConnection,
     places: &[Place],

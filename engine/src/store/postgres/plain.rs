@@ -7,6 +7,8 @@
 
 mod statements;
 
+use std::borrow::Cow;
+
 use coord_core::{Error, Result};
 use sqlx::postgres::PgArguments;
 use sqlx::query::QueryAs;
@@ -17,7 +19,7 @@ use super::super::{Applied, Outcome, Ready, Write};
 use super::error::at_commit;
 use super::single::Single;
 use super::{Postgres, batch::WHAT};
-use crate::model::{RunId, TaskKind, Timestamp};
+use crate::model::{RunId, TaskId, TaskKind, Timestamp};
 use statements::{APPENDS, SETTLES, STARTS, TURNS};
 
 /// What became of a write.
@@ -146,11 +148,20 @@ fn ready(writes: &[Write], verdicts: &[Verdict]) -> Result<Vec<Ready>> {
         let (Some(namespace), Some(queue)) = (&verdict.namespace, &verdict.queue) else {
             continue;
         };
-        tasks.extend(verdict.due_at.map(|due| ReadyTask {
+        let run = match write {
+            Write::Start(start) => Some(&start.run),
+            Write::Append(append) => Some(&append.run),
+            Write::Turn(turn) => Some(&turn.run),
+            Write::Settle(settle) => Some(&settle.run),
+            // The others are not plain.
+            _ => None,
+        };
+        tasks.extend(verdict.due_at.zip(run).map(|(due, run)| ReadyTask {
             kind: TaskKind::Workflow,
             namespace,
             queue,
             due,
+            id: Cow::Owned(TaskId::of(run, 0).to_string()),
         }));
         if let Write::Turn(turn) = write {
             let free = turn.activities.iter();
@@ -160,6 +171,7 @@ fn ready(writes: &[Write], verdicts: &[Verdict]) -> Result<Vec<Ready>> {
                 namespace,
                 queue: activity.queue.as_str(),
                 due: verdict.now,
+                id: Cow::Owned(TaskId::of(&turn.run, activity.step).to_string()),
             }));
         }
     }

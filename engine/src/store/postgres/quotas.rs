@@ -6,6 +6,7 @@ use super::super::quotas::Entered;
 use super::super::{Claim, Claimed};
 use super::claim::{self, CLAIMING};
 use super::error::{at, at_commit};
+use super::handed;
 use super::shares;
 use super::{Postgres, WRITE};
 use crate::model::Timestamp;
@@ -64,7 +65,7 @@ pub(super) async fn claim(store: &Postgres, claim: &Claim) -> Result<Claimed> {
         };
         (claimed, Vec::new())
     } else {
-        claim::take(store, &mut transaction.inner, &bounded.claim).await?
+        handed::take(store, &mut transaction.inner, &bounded.claim).await?
     };
     for it in &entered {
         let paid = it.paid(&claimed);

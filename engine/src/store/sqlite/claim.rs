@@ -4,7 +4,7 @@ use coord_core::Result;
 use sqlx::sqlite::{SqliteConnection, SqlitePool};
 
 use super::super::answers::{self, Looked, LookedAtRow, Place, RenewedRow, SweptRow};
-use super::super::fairness::{self, OfKinds, Portion, Share};
+use super::super::fairness::{self, OfKinds, Share};
 use super::super::rows::{NEVER, RecordRow, TaskRow, signed, task_columns};
 use super::super::{
     Claim, Claimed, Lacking, Overdue, Renewal, Renewed, Sweep, Swept, Unattended, Wanted,
@@ -12,6 +12,7 @@ use super::super::{
 use super::Sqlite;
 use super::batch::json;
 use super::error::{at, at_commit};
+use super::handed::{candidates, portioned, these};
 use super::quotas;
 use super::shares;
 use super::sql::{self, clock, event_columns};
@@ -190,7 +191,7 @@ struct Taken {
 
 /// A task that may be leased.
 #[derive(Debug, sqlx::FromRow)]
-struct Candidate {
+pub(super) struct Candidate {
     task_id: String,
 }
 
@@ -261,15 +262,21 @@ pub(super) async fn claim(store: &Sqlite, claim: &Claim) -> Result<Claimed> {
 async fn look(store: &Sqlite, connection: &mut SqliteConnection, claim: &Claim) -> Result<Found> {
     let (mut all, mut next, mut shares) = (Vec::new(), None::<i64>, Vec::new());
     for wanted in &claim.wanted {
-        let candidates = match shares::look(store, connection, (claim, wanted.kind)).await? {
-            None => candidates(connection, claim, wanted).await?,
-            Some((now, due)) => {
+        let due = shares::look(store, connection, (claim, wanted.kind)).await?;
+        let candidates = match (&claim.only, due) {
+            (None, None) => candidates(connection, claim, wanted).await?,
+            (None, Some((now, due))) => {
                 let portions = fairness::portions(&due, now, wanted.limit);
                 shares.push((wanted.kind, due));
                 portioned(connection, (claim, wanted), &portions).await?
             }
+            // Nothing else waits: what is taken counts, and nothing is chosen.
+            (Some(only), due) => {
+                shares.extend(due.map(|_| (wanted.kind, Vec::new())));
+                these(connection, (claim, wanted), only).await?
+            }
         };
-        if candidates.is_empty() {
+        if candidates.is_empty() && claim.only.is_none() {
             let due = next_due(connection, claim, wanted.kind).await?;
             next = [next, due].into_iter().flatten().min();
         }
@@ -280,56 +287,6 @@ async fn look(store: &Sqlite, connection: &mut SqliteConnection, claim: &Claim) 
         next_due: next,
         shares,
     })
-}
-
-async fn candidates(
-    connection: &mut SqliteConnection,
-    claim: &Claim,
-    wanted: &Wanted,
-) -> Result<Vec<Candidate>> {
-    let builds = claim.builds.as_ref().map(json).transpose()?;
-    sqlx::query_as(CANDIDATES)
-        .bind(claim.namespace.as_str())
-        .bind(claim.queue.as_str())
-        .bind(wanted.kind.as_str())
-        .bind(json(&wanted.names)?)
-        .bind(builds)
-        .bind(i64::from(wanted.limit))
-        .fetch_all(connection)
-        .await
-        .map_err(at("looking for tasks"))
-}
-
-/// What a claim would take of `portions`, until it has as many as it wants.
-async fn portioned(
-    connection: &mut SqliteConnection,
-    (claim, wanted): (&Claim, &Wanted),
-    portions: &[Portion],
-) -> Result<Vec<Candidate>> {
-    let builds = claim.builds.as_ref().map(json).transpose()?;
-    let names = json(&wanted.names)?;
-    let (mut left, mut found) = (i64::from(wanted.limit), Vec::new());
-    for portion in portions {
-        if left <= 0 {
-            break;
-        }
-        let of_it: Vec<Candidate> = sqlx::query_as(PORTION)
-            .bind(claim.namespace.as_str())
-            .bind(claim.queue.as_str())
-            .bind(wanted.kind.as_str())
-            .bind(names.as_str())
-            .bind(builds.as_deref())
-            .bind(portion.most.min(left))
-            .bind(portion.fairness_key.as_str())
-            .bind(portion.priority)
-            .bind(portion.beyond)
-            .fetch_all(&mut *connection)
-            .await
-            .map_err(at("looking for tasks"))?;
-        left -= i64::try_from(of_it.len()).unwrap_or(left);
-        found.extend(of_it);
-    }
-    Ok(found)
 }
 
 async fn next_due(

@@ -1,0 +1,96 @@
+//! What a claim would take: what is due by its order, of shares, or of the tasks that were handed
+//! over to whoever claims.
+
+use coord_core::Result;
+use sqlx::sqlite::SqliteConnection;
+
+use super::super::fairness::Portion;
+use super::super::{Claim, Wanted};
+use super::batch::json;
+use super::claim::{CANDIDATES, Candidate, PORTION};
+use super::error::at;
+use super::sql::clock;
+use crate::model::TaskId;
+
+/// Those of certain tasks that may be claimed.
+const THESE: &str = concat!(
+    "SELECT task_id FROM workflow_tasks
+     WHERE task_id IN (SELECT value FROM json_each(?7)) AND status = 'ready' AND namespace = ?1
+       AND queue = ?2 AND task_type = ?3 AND available_at <= ",
+    clock!(),
+    " AND name IN (SELECT value FROM json_each(?4))
+       AND (compatibility IS NULL OR ?5 IS NULL
+            OR compatibility IN (SELECT value FROM json_each(?5)))
+     ORDER BY priority, available_at, task_id LIMIT ?6"
+);
+
+/// What a claim would take where nothing with a key is due.
+pub(super) async fn candidates(
+    connection: &mut SqliteConnection,
+    claim: &Claim,
+    wanted: &Wanted,
+) -> Result<Vec<Candidate>> {
+    let builds = claim.builds.as_ref().map(json).transpose()?;
+    sqlx::query_as(CANDIDATES)
+        .bind(claim.namespace.as_str())
+        .bind(claim.queue.as_str())
+        .bind(wanted.kind.as_str())
+        .bind(json(&wanted.names)?)
+        .bind(builds)
+        .bind(i64::from(wanted.limit))
+        .fetch_all(connection)
+        .await
+        .map_err(at("looking for tasks"))
+}
+
+/// What a claim would take of `portions`, until it has as many as it wants.
+pub(super) async fn portioned(
+    connection: &mut SqliteConnection,
+    (claim, wanted): (&Claim, &Wanted),
+    portions: &[Portion],
+) -> Result<Vec<Candidate>> {
+    let builds = claim.builds.as_ref().map(json).transpose()?;
+    let names = json(&wanted.names)?;
+    let (mut left, mut found) = (i64::from(wanted.limit), Vec::new());
+    for portion in portions {
+        if left <= 0 {
+            break;
+        }
+        let of_it: Vec<Candidate> = sqlx::query_as(PORTION)
+            .bind(claim.namespace.as_str())
+            .bind(claim.queue.as_str())
+            .bind(wanted.kind.as_str())
+            .bind(names.as_str())
+            .bind(builds.as_deref())
+            .bind(portion.most.min(left))
+            .bind(portion.fairness_key.as_str())
+            .bind(portion.priority)
+            .bind(portion.beyond)
+            .fetch_all(&mut *connection)
+            .await
+            .map_err(at("looking for tasks"))?;
+        left -= i64::try_from(of_it.len()).unwrap_or(left);
+        found.extend(of_it);
+    }
+    Ok(found)
+}
+
+/// What it would take of certain tasks.
+pub(super) async fn these(
+    connection: &mut SqliteConnection,
+    (claim, wanted): (&Claim, &Wanted),
+    only: &[TaskId],
+) -> Result<Vec<Candidate>> {
+    let builds = claim.builds.as_ref().map(json).transpose()?;
+    sqlx::query_as(THESE)
+        .bind(claim.namespace.as_str())
+        .bind(claim.queue.as_str())
+        .bind(wanted.kind.as_str())
+        .bind(json(&wanted.names)?)
+        .bind(builds)
+        .bind(i64::from(wanted.limit))
+        .bind(json(only)?)
+        .fetch_all(connection)
+        .await
+        .map_err(at("looking for tasks"))
+}
