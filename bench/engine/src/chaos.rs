@@ -7,7 +7,7 @@ use coord_bench_measure::table::{Table, Target};
 use coord_engine::client::Handle;
 
 use crate::compare::{OURS, figures, table};
-use crate::nodes::{Node, Stage, ends};
+use crate::nodes::{Ears, Node, Stage, ends};
 use crate::server::Server;
 
 const RUNS: u16 = 200;
@@ -52,7 +52,12 @@ pub(crate) async fn chaos(server: &Server) -> Result<Table> {
         let (right, duplicates, again) = seen?;
         let share = right as f64 * 100.0 / f64::from(RUNS);
         let theirs = ("awa, as published", [published]);
-        let row = figures(&format!("{what}: runs that end right"), "%", [share], theirs);
+        let row = figures(
+            &format!("{what}: runs that end right"),
+            "%",
+            [share],
+            theirs,
+        );
         rows.push(row.aim(Target::RatioAtLeast(100.0 / published)));
         let row = figures(
             &format!("{what}: duplicates of state"),
@@ -72,22 +77,22 @@ async fn suffer(server: &Server, url: &str, fault: Fault) -> Result<(usize, usiz
     for _ in 0..NODES {
         nodes.push(working(url).await?);
     }
-    let stage = Stage::at(url).await?;
+    let (stage, ears) = (Stage::at(url).await?, Ears::open().await?);
     let hurting = hurt(server, url, fault, &mut nodes);
-    let (runs, ()) = tokio::try_join!(start_all(&stage), hurting)?;
+    let (runs, ()) = tokio::try_join!(start_all(&stage, &ears), hurting)?;
     let ends = ends(&runs, PATIENCE).await?;
     let mut begun = 0_usize;
-    while stage.hears(Duration::ZERO).await?.is_some() {
+    while ears.next(Duration::ZERO).await.is_some() {
         begun += 1;
     }
     let again = begun.saturating_sub(usize::from(RUNS) * usize::from(STEPS));
     Ok((ends.right, ends.duplicates, again))
 }
 
-async fn start_all(stage: &Stage) -> Result<Vec<(u16, Handle<u16>)>> {
+async fn start_all(stage: &Stage, ears: &Ears) -> Result<Vec<(u16, Handle<u16>)>> {
     let mut runs = Vec::new();
     for number in 0..RUNS {
-        runs.push((number, stage.start(number, STEPS).await?));
+        runs.push((number, stage.start(ears, number, STEPS).await?));
         tokio::time::sleep(BETWEEN_STARTS).await;
     }
     Ok(runs)

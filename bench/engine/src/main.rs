@@ -98,7 +98,10 @@ async fn run(names: &[String]) -> Result<()> {
     let redis = env.text(&REDIS_URL)?.unwrap_or(REDIS_URL.default);
     let brokers = pickup::Brokers {
         redis: redis.to_owned(),
-        memcached: env.text(&MEMCACHED)?.unwrap_or(MEMCACHED.default).to_owned(),
+        memcached: env
+            .text(&MEMCACHED)?
+            .unwrap_or(MEMCACHED.default)
+            .to_owned(),
         nats: env.text(&NATS_URL)?.unwrap_or(NATS_URL.default).to_owned(),
     };
     let identity = server.identity().await?;

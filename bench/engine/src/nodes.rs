@@ -11,11 +11,13 @@ use coord_bench_measure::Result;
 use coord_engine::Engine;
 use coord_engine::client::{Client, Handle};
 use coord_engine::flow::{Context, Workflow};
-use coord_engine::model::{Failure, Ids, Namespace, Queue};
+use coord_engine::model::{Failure, Ids, Namespace, Queue, WorkflowId};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::UdpSocket;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::JoinSet;
 
 /// The first argument of such a process.
 pub(crate) const NODE: &str = "node";
@@ -146,33 +148,70 @@ pub(crate) struct Begun {
     pub(crate) number: u16,
 }
 
-/// The process that measures: it starts runs, and hears of their steps.
+/// What hears of the steps of all nodes.
+pub(crate) struct Ears {
+    port: u16,
+    heard: Mutex<mpsc::UnboundedReceiver<Begun>>,
+    _listening: JoinSet<()>,
+}
+
+impl Ears {
+    /// Listens from now on, so that nothing is lost while nobody asks.
+    pub(crate) async fn open() -> Result<Self> {
+        let socket = UdpSocket::bind("127.0.0.1:0").await?;
+        let port = socket.local_addr()?.port();
+        let (hears, heard) = mpsc::unbounded_channel();
+        let mut listening = JoinSet::new();
+        listening.spawn(async move {
+            let mut told = [0; 4];
+            while socket.recv(&mut told).await.is_ok() {
+                let begun = Begun {
+                    at: Instant::now(),
+                    number: u16::from_be_bytes([told[0], told[1]]),
+                };
+                if hears.send(begun).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self {
+            port,
+            heard: Mutex::new(heard),
+            _listening: listening,
+        })
+    }
+
+    /// The next step that begins, if one does within `time`.
+    pub(crate) async fn next(&self, time: Duration) -> Option<Begun> {
+        let mut heard = self.heard.lock().await;
+        tokio::time::timeout(time, heard.recv()).await.ok()?
+    }
+}
+
+/// The process that measures, as somebody who looks on: it starts runs, and reads what became of them.
 pub(crate) struct Stage {
     _engine: Engine,
     client: Client,
     ids: Arc<Ids>,
-    ears: UdpSocket,
 }
 
 impl Stage {
-    /// On the database at `url`, as somebody who looks on.
+    /// On the database at `url`.
     pub(crate) async fn at(url: &str) -> Result<Self> {
         let engine = Engine::builder_at(url)?.visit().await?;
         Ok(Self {
             client: engine.client(Namespace::default(), Queue::default()),
             _engine: engine,
             ids: Arc::new(Ids::random()),
-            ears: UdpSocket::bind("127.0.0.1:0").await?,
         })
     }
 
-    /// Starts a run, through whatever keeps the database away.
-    pub(crate) async fn start(&self, number: u16, steps: u16) -> Result<Handle<u16>> {
-        let port = self.ears.local_addr()?.port();
+    /// Starts a run that tells `ears` of its steps, through whatever keeps the database away.
+    pub(crate) async fn start(&self, ears: &Ears, number: u16, steps: u16) -> Result<Handle<u16>> {
         let job = Job {
             number,
             steps,
-            port,
+            port: ears.port,
         };
         let id = self.ids.workflow();
         let until = Instant::now() + PATIENCE;
@@ -186,17 +225,9 @@ impl Stage {
         }
     }
 
-    /// The next step that begins, if one does within `time`.
-    pub(crate) async fn hears(&self, time: Duration) -> Result<Option<Begun>> {
-        let mut told = [0; 4];
-        let Ok(heard) = tokio::time::timeout(time, self.ears.recv(&mut told)).await else {
-            return Ok(None);
-        };
-        heard?;
-        Ok(Some(Begun {
-            at: Instant::now(),
-            number: u16::from_be_bytes([told[0], told[1]]),
-        }))
+    /// The run that was started as `id`.
+    pub(crate) fn run(&self, id: WorkflowId) -> Handle<u16> {
+        self.client.handle(JOB, id)
     }
 }
 

@@ -127,8 +127,10 @@ impl Server {
 
     /// Lets nobody into `database`, and ends the sessions of those who are.
     pub(crate) async fn close(&self, database: &str) -> Result<()> {
-        self.run(&format!("ALTER DATABASE {database} ALLOW_CONNECTIONS false"))
-            .await?;
+        self.run(&format!(
+            "ALTER DATABASE {database} ALLOW_CONNECTIONS false"
+        ))
+        .await?;
         self.end_sessions(database).await
     }
 
