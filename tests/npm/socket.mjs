@@ -1,8 +1,8 @@
 // A client of Socket.IO that tells what it hears.
 //
-//   node socket.mjs TOKEN URL...
+//   node socket.mjs TOKEN ORIGIN URL...
 //
-// It connects to the first URL, and after each connection that failed or ended to the next one, in
+// With no token, and as no page of a browser, where these are empty, it connects to the first URL, and after each connection that failed or ended to the next one, in
 // turns. Each line that it reads is a JSON array of an event and its argument, to be sent, such as
 // ["join",{"namespace":"default"}]; rooms that it was let into it joins again on every connection. It
 // prints:
@@ -15,13 +15,14 @@
 import { createInterface } from "node:readline";
 import { io } from "socket.io-client";
 
-const [token, ...urls] = process.argv.slice(2);
+const [token, origin, ...urls] = process.argv.slice(2);
 const say = (...words) => console.log(words.join(" "));
 
 let turn = 0;
 const socket = io(urls[0], {
     transports: ["websocket"],
     auth: token === "" ? {} : { token },
+    extraHeaders: origin === "" ? {} : { origin },
     reconnectionDelay: 20,
     reconnectionDelayMax: 100,
 });

@@ -51,7 +51,22 @@ impl SocketClient {
     /// # Cancel safety
     /// Safe.
     pub async fn start(token: &str, urls: &[&str]) -> Result<Self, Missing> {
-        let words: Vec<_> = [token].iter().chain(urls).copied().collect();
+        Self::with(token, "", urls).await
+    }
+
+    /// One without a token in a page of `origin`.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn of_page(origin: &str, url: &str) -> Result<Self, Missing> {
+        Self::with("", origin, &[url]).await
+    }
+
+    async fn with(token: &str, origin: &str, urls: &[&str]) -> Result<Self, Missing> {
+        let words: Vec<_> = [token, origin].iter().chain(urls).copied().collect();
         let process = script("socket.mjs", SCRIPT, &words).await?;
         Ok(Self { process })
     }

@@ -76,11 +76,20 @@ impl Stage {
 
     /// A node whose activities and messages take `step`.
     async fn node(&self, step: Duration) -> Node {
+        self.node_with(step, self.path("tokens.json")).await
+    }
+
+    /// One that asks nobody for a token.
+    async fn open_node(&self) -> Node {
+        self.node_with(Duration::ZERO, PathBuf::new()).await
+    }
+
+    async fn node_with(&self, step: Duration, tokens: PathBuf) -> Node {
         let mut process = Program::at(env!("CARGO_BIN_EXE_server-node"))
             .arg(self.path("effects"))
             .arg(step.as_millis().to_string())
             .env("DATABASE_URL", self.database())
-            .env("COORD_TOKENS_FILE", self.path("tokens.json"))
+            .env("COORD_TOKENS_FILE", tokens)
             .env("COORD_REDIS_URL", self.redis.url())
             .env("COORD_REDIS_PREFIX", &self.prefix)
             .env("CACHE_DRIVER", "redis")

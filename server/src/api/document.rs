@@ -46,13 +46,14 @@ const OPTIONAL_BODIES: [&str; 6] = [
 ];
 
 /// Where paths begin that are for no namespace, or name theirs.
-const OF_ALL: [&str; 8] = [
+const OF_ALL: [&str; 9] = [
     "/api/leases",
     "/api/locks",
     "/api/namespaces",
     "/api/system/activity-timeouts",
     "/api/system/health",
     "/api/system/metrics",
+    "/api/system/operator-metrics",
     "/api/system/repair",
     "/api/system/retention/pass",
 ];

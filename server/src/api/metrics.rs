@@ -1,8 +1,9 @@
-//! The metrics of a process, as JSON.
+//! The metrics of a process, and what all of them do, as JSON.
 
 use std::collections::BTreeMap;
 
 use axum::Json;
+use coord_engine::operator::Snapshot;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -13,7 +14,9 @@ use super::problem::Problem;
 use crate::Node;
 
 pub(super) fn routes() -> OpenApiRouter<Node> {
-    OpenApiRouter::new().routes(routes!(system_metrics))
+    OpenApiRouter::new()
+        .routes(routes!(system_metrics))
+        .routes(routes!(operator_metrics))
 }
 
 /// The metrics of the node that was asked: of this process alone, since it began.
@@ -46,6 +49,14 @@ async fn system_metrics(caller: Everywhere<Read>) -> Result<Json<Metrics>, Probl
         }
     }
     Ok(Json(Metrics { metrics }))
+}
+
+/// What stands where, with the age of the oldest of each, what was done in the last minute and who
+/// works: of all processes together, as the database has it. Once every ten seconds is often enough.
+#[utoipa::path(get, path = "/system/operator-metrics", tag = "system",
+    responses((status = 200, body = Object, content_type = "application/json")))]
+async fn operator_metrics(caller: Everywhere<Read>) -> Result<Json<Snapshot>, Problem> {
+    Ok(Json(caller.node.engine().operator_snapshot().await?))
 }
 
 /// The sample of a line of the text format of Prometheus; `None` for a comment and for what is none.

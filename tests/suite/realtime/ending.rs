@@ -64,12 +64,13 @@ async fn load(caller: usize, urls: [String; 2], accepted: Arc<[AtomicUsize; 2]>)
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_ends_under_load_loses_nothing_and_leaves_nothing() {
     let stage = need!(Stage::new().await);
-    let first = stage.node(STEP).await;
+    let mut first = stage.node(STEP).await;
     let redis = stage.redis().await;
     let (shift, leases) = (Name::new("shift").expect("a name"), Leases::new(&redis));
     let is_held = || async { leases.inspect(&shift).await.expect("it answers").is_some() };
     eventually(SOON, "it holds the shift", is_held).await;
-    let second = stage.node(STEP).await;
+    first.process.line_starting("scanning", SOON).await;
+    let mut second = stage.node(STEP).await;
     let mut moving = need!(client(ADMIN, &[&first, &second]).await);
     joined(&mut moving, json!({})).await;
     let records = Name::new("records").expect("a name");
@@ -97,15 +98,21 @@ async fn a_node_that_ends_under_load_loses_nothing_and_leaves_nothing() {
     assert_eq!(left_behind(&stage, pid).await, (0, 0, "stopped".to_owned()));
     assert_eq!(exit, Exit::Code(0), "{:?}", first.process.stderr());
     assert!(!is_held().await, "the shift is free");
-    let all = ["consumer", "worker", "lease"];
+    let all = ["consumer", "ticker", "worker", "lease"];
     let said = || first.process.lines();
     let ended = || async { all.iter().all(|one| said().iter().any(|line| line == one)) };
     eventually(SOON, "all that ran beside it has ended", ended).await;
+    // The scan that was under way goes on elsewhere, long before its lease would have ended.
+    second.process.line_starting("scanning", SOON).await;
+    assert!(!first.process.lines().contains(&"scanned".to_owned()));
     // The client was sent elsewhere, and hears of what goes on there.
     assert_eq!(moving.says("disconnected").await, "transport close");
     assert_eq!(moving.says("connected").await, second.url);
     assert_eq!(moving.hears("answer").await, json!({"ok": true}));
-    moving.hears("run").await;
+    let last = stage
+        .start(&second, "records.double", "last", json!([1]))
+        .await;
+    while moving.hears("run").await["run_id"] != json!(last) {}
     let ids: Vec<String> = callers.join_all().await.into_iter().flatten().collect();
     assert!(ids.len() >= 2 * CALLERS * EACH);
     let engine = Engine::start(Sqlite::file(stage.path("work.db"))).await;
@@ -128,6 +135,32 @@ async fn a_node_that_ends_under_load_loses_nothing_and_leaves_nothing() {
     let once: BTreeSet<_> = effects(&stage).into_iter().collect();
     assert_eq!(once.len(), MESSAGES, "each of them once");
     engine.shutdown().await.expect("it answers");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cooldown_of_a_finished_tick_outlives_the_node_that_had_it() {
+    let stage = need!(Stage::new().await);
+    let redis = stage.redis().await;
+    let [job, org] = ["sweep", "acme"].map(|name| Name::new(name).expect("a name"));
+    let tick = redis.keys().key("cron-fanout", &[&job, &org]);
+    std::fs::write(stage.path("effects.go"), "").expect("the folder is ours");
+    let mut node = stage.node(STEP).await;
+    node.process.line_starting("scanned", SOON).await;
+    // The instant is done: what is held from here on is the cooldown.
+    let last = tick.part("last_tick");
+    let is_finished = || async { exists(&stage, last.as_str()).await };
+    eventually(SOON, "the tick is finished", is_finished).await;
+
+    node.process.terminate();
+    let exit = node.process.wait(SOON).await;
+
+    assert_eq!(exit, Some(Exit::Code(0)), "{:?}", node.process.stderr());
+    assert!(exists(&stage, tick.as_str()).await);
+}
+
+async fn exists(stage: &Stage, key: &str) -> bool {
+    let answer = stage.redis.command(&["EXISTS", key]).await;
+    format!("{:?}", answer.expect("it answers")).contains('1')
 }
 
 fn effects(stage: &Stage) -> Vec<String> {

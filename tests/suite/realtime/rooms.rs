@@ -28,6 +28,20 @@ async fn nobody_hears_anything_without_a_token_that_may_read() {
 }
 
 #[tokio::test]
+async fn a_node_that_asks_for_no_token_lets_in_no_page_of_another_machine() {
+    let stage = need!(Stage::new().await);
+    let node = stage.open_node().await;
+
+    let mut other = need!(SocketClient::of_page("https://example.com", &node.url).await);
+    let mut local = need!(SocketClient::of_page("http://localhost:3000", &node.url).await);
+    let mut program = need!(SocketClient::start("", &[&node.url]).await);
+
+    assert_eq!(other.says("refused").await, "origin_forbidden");
+    assert_eq!(local.says("connected").await, node.url);
+    assert_eq!(program.says("connected").await, node.url);
+}
+
+#[tokio::test]
 async fn a_room_is_for_whom_the_token_says() {
     let stage = need!(Stage::new().await);
     let node = stage.node(Duration::ZERO).await;

@@ -1,7 +1,8 @@
 //! `coord serve`, as its environment says.
 
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
 use std::process::Stdio;
 
 use nix::sys::signal::{Signal, kill};
@@ -51,4 +52,33 @@ fn a_node_logs_what_it_is_told_to() {
             "{line}"
         );
     }
+}
+
+/// The status line that `coord serve` answers a request for Socket.IO by `transport` with.
+fn socket_io(transport: &str) -> String {
+    let database = Database::sqlite();
+    let mut going = database.begin(&["serve", "--open", "--listen", "127.0.0.1:0"]);
+    let line = going.line();
+    let address = line.rsplit("http://").next().expect("an address");
+    let mut connection = TcpStream::connect(address).expect("it listens");
+    let request = format!(
+        "GET /socket.io/?EIO=4&transport={transport} HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\n\
+         connection: upgrade\r\nsec-websocket-version: 13\r\n\
+         sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    );
+    let sent = connection.write_all(request.as_bytes());
+    sent.expect("it reads");
+    let mut answer = String::new();
+    let read = BufReader::new(connection).read_line(&mut answer);
+    read.expect("it answers");
+    answer
+}
+
+#[test]
+fn a_node_takes_clients_of_socket_io_by_websocket_alone() {
+    assert_eq!(
+        socket_io("websocket").trim_end(),
+        "HTTP/1.1 101 Switching Protocols"
+    );
+    assert!(socket_io("polling").starts_with("HTTP/1.1 400"));
 }
