@@ -1,5 +1,5 @@
 //! What the coord crates share and what does no I/O: error kinds, names and keys, lease time,
-//! fencing tokens, backoff, the environment, and the grammar of the observability contract.
+//! fencing tokens, backoff, the environment, traces, and the grammar of the observability contract.
 //!
 //! # Guarantees
 //! - Two different names never share a key, whatever characters they hold, and all keys of one
@@ -34,6 +34,7 @@
 //! | `Calendar` | the instants of a schedule |
 //! | [`Env`], [`Variable`], [`Effective`] | settings from the environment, and what holds of them |
 //! | [`signals`], [`declare!`], [`labels!`] | what may be emitted, and who is told |
+//! | [`trace`] | which request led to what, over processes |
 //!
 //! # Features
 //! `calendar`, off by default: the instants of cron expressions and intervals (`Calendar`).
@@ -50,6 +51,7 @@ mod key;
 mod name;
 pub mod signals;
 mod token;
+pub mod trace;
 mod ttl;
 
 pub use backoff::Backoff;
@@ -60,6 +62,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use key::{Channel, Key, KeySpace, Pattern};
 pub use name::Name;
 pub use token::{ClaimToken, FencingToken};
+pub use trace::TraceContext;
 pub use ttl::Ttl;
 
 #[doc(hidden)]

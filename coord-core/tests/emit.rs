@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use coord_core::signals::{BUCKETS, Detail, register};
-use coord_core::{Error, Name};
+use coord_core::trace::{Span, SpanKind};
+use coord_core::{Error, Name, TraceContext};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use serde_json::{Value, json};
 
@@ -113,6 +114,20 @@ fn one_emit_writes_one_log_line_with_its_key_and_fields() {
             "cause": "taken", "mode": "fair", "lock": "orders",
         })
     );
+}
+
+#[test]
+fn a_line_that_belongs_to_a_trace_says_to_which() {
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let parent = TraceContext::parse(parent, None);
+    let span = Span::of(parent.as_ref(), SpanKind::Server, format_args!("a"));
+
+    let (lines, _) = written(|| {
+        let _entered = span.enter();
+        Signal::Held { locks: 3 }.emit();
+    });
+
+    assert_eq!(lines[0]["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coord_core::{Backoff, Error, ErrorKind, Name, Result, Ttl};
+use coord_core::trace::{Span, SpanKind};
+use coord_core::{Backoff, Error, ErrorKind, Name, Result, TraceContext, Ttl};
 use tokio::time::Instant;
 
 /// The largest body of a message: 256 KiB, which every backend takes also where it has to be
@@ -25,6 +26,9 @@ pub struct Message {
     pub group: Option<Name>,
     /// What the handler gets: at most [`MAX_BODY_BYTES`].
     pub body: Vec<u8>,
+    /// The trace that it belongs to. Where nothing is said, it is that of the code that enqueues it,
+    /// or one that begins there.
+    pub trace: Option<TraceContext>,
 }
 
 impl Message {
@@ -34,6 +38,7 @@ impl Message {
             id,
             group: None,
             body: body.into(),
+            trace: None,
         }
     }
 
@@ -53,8 +58,18 @@ impl fmt::Debug for Message {
             .field("id", &self.id)
             .field("group", &self.group)
             .field("bytes", &self.body.len())
+            .field("trace", &self.trace)
             .finish()
     }
+}
+
+/// The trace of messages of which none was said, in `queue`.
+pub(crate) fn trace_of_caller(queue: &Name) -> Option<TraceContext> {
+    let begun = || {
+        let span = Span::root(SpanKind::Producer, format_args!("enqueue {queue}"));
+        span.context().cloned()
+    };
+    TraceContext::current().or_else(begun)
 }
 
 /// What became of one message of [`Queue::enqueue`].

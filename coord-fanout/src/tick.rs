@@ -1,5 +1,6 @@
 //! The ticker: runs jobs at their instants, each on one of all nodes.
 
+mod address;
 mod clock;
 mod due;
 mod place;

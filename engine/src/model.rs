@@ -39,6 +39,7 @@ mod run;
 mod schedule;
 mod task;
 mod time;
+mod trace;
 
 pub use activity::{Attempt, AttemptEnd, Expired, Retry, Timeouts};
 pub use attribute::{Attribute, Attributes, Marks};

@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use coord_core::signals::Detail;
+use coord_core::trace::{Span, SpanKind};
 use coord_core::{Backoff, Calendar, Error, ErrorKind, Result};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -323,6 +324,10 @@ fn start(
         .or_insert_with(|| record.id.as_str().into());
     memo.entry("occurrence")
         .or_insert_with(|| Calendar::text(at.as_micros() / 1000).into());
+    // Whoever made the schedule is long gone, so its trace is not theirs.
+    let mut span = Span::root(SpanKind::Producer, format_args!("fire {}", action.name));
+    span.note("coord.schedule.id", &record.id);
+    span.note("coord.workflow.id", &workflow);
     let started = events::Started {
         name: action.name.clone(),
         workflow: workflow.clone(),
@@ -341,6 +346,7 @@ fn start(
         execution_deadline_at: action.within.map(|span| now.plus(span)),
         attributes: Attributes::default(),
         memo,
+        trace: span.context().cloned(),
     };
     let marks = Marks::of_start(&started.attributes, &started.memo);
     let event = Event {

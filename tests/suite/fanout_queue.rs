@@ -9,6 +9,7 @@ mod nodes;
 mod signals;
 #[cfg(feature = "sqs")]
 mod sqs;
+mod versions;
 
 use std::num::NonZeroU32;
 use std::time::Duration;

@@ -67,6 +67,7 @@ macro_rules! declare {
                             target: "coord",
                             $crate::signals::level!($level),
                             key = $key,
+                            trace_id = $crate::trace::current_id(),
                             $( $field = $field.logged(), )*
                         );
                         const METRIC: &str = $crate::signals::metric!($key, $kind);

@@ -20,6 +20,7 @@ const RESERVED: &[&str] = &[
     "fields",
     "span",
     "spans",
+    "trace_id",
     "le",
     "quantile",
     "job",

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coord_core::signals::Detail;
+use coord_core::trace::{Span, SpanKind};
 use coord_core::{Backoff, Error, ErrorKind, Result};
 use tokio::sync::watch;
 use tokio::task::{self, JoinError, JoinSet};
@@ -233,9 +234,19 @@ where
     fn start(&mut self, delivery: Delivery) {
         let delivery = Arc::new(delivery);
         let (handler, given) = (Arc::clone(&self.handler), Arc::clone(&delivery));
+        let queue = self.consumer.queue.name().clone();
         let task = self.handlers.spawn(async move {
             let started = Instant::now();
-            let result = handler(given).await;
+            let parent = given.message.trace.as_ref();
+            let mut span = Span::of(parent, SpanKind::Consumer, format_args!("handle {queue}"));
+            span.note("messaging.message.id", &given.message.id);
+            span.number("coord.attempt", given.attempt.into());
+            let result = span
+                .within(async { handler(Arc::clone(&given)).await })
+                .await;
+            if let Err(failure) = &result {
+                span.fail(&failure.reason);
+            }
             (started.elapsed(), result)
         });
         let id = task.id();

@@ -27,9 +27,14 @@ if redis.call('EXISTS', ready) == 0 then
   redis.call('XGROUP', 'CREATE', ready, consumers, '0', 'MKSTREAM')
 end
 for _, packed in ipairs(due) do
-  local id, group, attempts, body = cmsgpack.unpack(packed)
+  local id, group, attempts, body, _, trace = cmsgpack.unpack(packed)
   redis.call('ZREM', delayed, packed)
-  redis.call('XADD', ready, '*', 'i', id, 'g', group, 'n', attempts, 'b', body)
+  -- A message of an earlier version, or of none, has no trace.
+  if trace and trace ~= '' then
+    redis.call('XADD', ready, '*', 'i', id, 'g', group, 'n', attempts, 'b', body, 't', trace)
+  else
+    redis.call('XADD', ready, '*', 'i', id, 'g', group, 'n', attempts, 'b', body)
+  end
 end
 
 local overdue = {}

@@ -38,13 +38,18 @@ for _, letter in ipairs(letters) do
   end
   redis.call('XDEL', dead, entry)
   if list > 0 and redis.call('LLEN', KEYS[list]) > 0 then
-    redis.call('RPUSH', KEYS[list], cmsgpack.pack(message.i, message.g, message.b))
+    redis.call('RPUSH', KEYS[list], cmsgpack.pack(message.i, message.g, message.b, message.t or ''))
     held_back = held_back + 1
   else
     if list > 0 then
       redis.call('RPUSH', KEYS[list], '')
     end
-    redis.call('XADD', ready, '*', 'i', message.i, 'g', message.g, 'n', 0, 'b', message.b)
+    if message.t then
+      redis.call('XADD', ready, '*',
+        'i', message.i, 'g', message.g, 'n', 0, 'b', message.b, 't', message.t)
+    else
+      redis.call('XADD', ready, '*', 'i', message.i, 'g', message.g, 'n', 0, 'b', message.b)
+    end
   end
 end
 if held_back > 0 then

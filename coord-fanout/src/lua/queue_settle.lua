@@ -29,9 +29,15 @@ local function leave(entry)
   redis.call('XDEL', ready, entry)
 end
 
+-- Makes a message ready. One of an earlier version, or of none, has no trace.
 local function add(message, attempts)
-  redis.call('XADD', ready, '*',
-    'i', message.i, 'g', message.g, 'n', attempts, 'b', message.b)
+  if message.t and message.t ~= '' then
+    redis.call('XADD', ready, '*',
+      'i', message.i, 'g', message.g, 'n', attempts, 'b', message.b, 't', message.t)
+  else
+    redis.call('XADD', ready, '*',
+      'i', message.i, 'g', message.g, 'n', attempts, 'b', message.b)
+  end
 end
 
 -- The head of the group is done with: the next one takes its place.
@@ -42,9 +48,9 @@ local function advance(list)
   redis.call('LPOP', KEYS[list])
   local next_message = redis.call('LINDEX', KEYS[list], 0)
   if next_message then
-    local id, group, body = cmsgpack.unpack(next_message)
+    local id, group, body, trace = cmsgpack.unpack(next_message)
     redis.call('LSET', KEYS[list], 0, '')
-    add({i = id, g = group, b = body}, 0)
+    add({i = id, g = group, b = body, t = trace}, 0)
     released = released + 1
   end
 end
@@ -62,12 +68,18 @@ local function read(entry)
     -- Not one of ours: what it holds is kept for whoever put it there.
     return {i = entry, g = '', n = 0, b = cmsgpack.pack(fields)}
   end
-  return {i = message.i, g = message.g or '', n = tonumber(message.n) or 0, b = message.b}
+  return {i = message.i, g = message.g or '', n = tonumber(message.n) or 0, b = message.b,
+    t = message.t}
 end
 
 local function bury(message, attempts, reason)
-  redis.call('XADD', dead, 'MAXLEN', most_dead, '*',
-    'i', message.i, 'g', message.g, 'n', attempts, 'b', message.b, 'r', reason)
+  if message.t then
+    redis.call('XADD', dead, 'MAXLEN', most_dead, '*', 'i', message.i, 'g', message.g,
+      'n', attempts, 'b', message.b, 'r', reason, 't', message.t)
+  else
+    redis.call('XADD', dead, 'MAXLEN', most_dead, '*', 'i', message.i, 'g', message.g,
+      'n', attempts, 'b', message.b, 'r', reason)
+  end
 end
 
 local function settle(at)
@@ -100,7 +112,7 @@ local function settle(at)
     else
       -- The entry, which never comes again, keeps two equal messages apart.
       redis.call('ZADD', delayed, now + delay,
-        cmsgpack.pack(message.i, message.g, attempts, message.b, entry))
+        cmsgpack.pack(message.i, message.g, attempts, message.b, entry, message.t or ''))
     end
     return DONE
   end

@@ -10,7 +10,7 @@ use super::call::{AGAIN, LANES, call, together};
 use super::error::entry_passes;
 use super::wire::Outgoing;
 use super::{BATCH, Inner, Place};
-use crate::queue::{Enqueued, MAX_BODY_BYTES, Message};
+use crate::queue::{Enqueued, MAX_BODY_BYTES, Message, trace_of_caller};
 
 /// Most bytes of one batch, all its messages with their attributes.
 const BATCH_BYTES: usize = 1024 * 1024;
@@ -105,7 +105,11 @@ impl Inner {
                 )));
             }
         }
-        let outgoing = messages.iter().map(Outgoing::new);
+        let caller = trace_of_caller(name);
+        let outgoing = messages.iter().map(|message| {
+            let of_caller = caller.as_ref().filter(|_| message.trace.is_none());
+            Outgoing::new(message).traced(of_caller)
+        });
         self.send(Place::Open, outgoing).await?;
         Ok(vec![Enqueued::Added; messages.len()])
     }

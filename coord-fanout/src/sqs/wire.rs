@@ -5,6 +5,7 @@
 //! | `MessageBody` | the body, where SQS takes it as text, else a word for the reader |
 //! | `coord.id`, `coord.group` | the names as they were given |
 //! | `coord.body` | the body, where it is no such text; the string `empty` for an empty one |
+//! | `coord.trace` | the trace that it belongs to, where there is one |
 //! | `coord.attempts`, `coord.reason` | of a dead letter |
 
 use std::collections::HashMap;
@@ -15,7 +16,7 @@ use aws_sdk_sqs::types::{
     Message as Received, MessageAttributeValue, MessageSystemAttributeName,
     SendMessageBatchRequestEntry,
 };
-use coord_core::{Error, Name, Result};
+use coord_core::{Error, Name, Result, TraceContext};
 use sha2::{Digest, Sha256};
 
 use crate::queue::Message;
@@ -23,6 +24,7 @@ use crate::queue::Message;
 const ID: &str = "coord.id";
 const GROUP: &str = "coord.group";
 const BODY: &str = "coord.body";
+const TRACE: &str = "coord.trace";
 const ATTEMPTS: &str = "coord.attempts";
 const REASON: &str = "coord.reason";
 
@@ -132,7 +134,15 @@ impl Outgoing {
         if let Some(group) = &message.group {
             outgoing.attribute(GROUP, name(group));
         }
-        outgoing
+        outgoing.traced(message.trace.as_ref())
+    }
+
+    /// The same message, of `trace` if it is of any.
+    pub(super) fn traced(mut self, trace: Option<&TraceContext>) -> Self {
+        if let Some(trace) = trace {
+            self.attribute(TRACE, text(&trace.to_string()));
+        }
+        self
     }
 
     fn attribute(&mut self, key: &str, value: MessageAttributeValue) {
@@ -215,7 +225,13 @@ fn ours(received: &Received) -> Option<Message> {
             (None, _) => return None,
         },
     };
-    Some(Message { id, group, body })
+    let trace = string(received, TRACE).and_then(TraceContext::from_text);
+    Some(Message {
+        id,
+        group,
+        body,
+        trace,
+    })
 }
 
 /// Somebody else's message under the id that SQS gave it.

@@ -1,12 +1,12 @@
 //! Adding messages.
 
 use coord_core::signals::Detail;
-use coord_core::{ClaimToken, Error, Result};
+use coord_core::{ClaimToken, Error, Result, TraceContext};
 use coord_redis::{Command, Reply};
 
 use super::keys::Lists;
 use super::{BATCH, CONSUMERS, ENQUEUE, Inner};
-use crate::queue::{Enqueued, MAX_BODY_BYTES, Message};
+use crate::queue::{Enqueued, MAX_BODY_BYTES, Message, trace_of_caller};
 use crate::signals::Signal;
 
 /// Most bytes of bodies in one script, unless one message alone has more: what a connection
@@ -69,6 +69,7 @@ impl Inner {
             .iter()
             .map(|message| self.keys.memory(&message.id))
             .collect();
+        let caller = trace_of_caller(&self.name);
         let mut keys = vec![&self.keys.ready, &self.keys.delayed, &self.keys.waiting];
         keys.extend(&memories);
         keys.extend(lists.keys());
@@ -85,10 +86,13 @@ impl Inner {
             .zip(indices)
             .fold(command, |command, (message, index)| {
                 let group = message.group.as_ref().map_or("", |group| group.as_str());
+                let trace = message.trace.as_ref().or(caller.as_ref());
+                let trace = trace.map(TraceContext::to_string).unwrap_or_default();
                 command
                     .arg(message.id.as_str())
                     .arg(group)
                     .arg(message.body.as_slice())
+                    .arg(trace)
                     .arg(index)
             })
             // Sent again it finds its own token, and says what it said before.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coord_core::{Error, ErrorKind, Name, Result};
+use coord_core::{Error, ErrorKind, Name, Result, TraceContext};
 use coord_redis::{Command, Reply};
 use tokio::time::Instant;
 
@@ -269,6 +269,7 @@ fn content(fields: Vec<Reply>) -> Option<Content> {
 /// The message, the number of attempts and the reason that `fields` hold.
 pub(super) fn message(fields: Vec<Reply>) -> Option<(Message, u32, Option<String>)> {
     let (mut id, mut group, mut attempts, mut body, mut reason) = (None, None, 0, None, None);
+    let mut trace = None;
     let mut fields = fields.into_iter();
     while let (Some(field), Some(value)) = (fields.next(), fields.next()) {
         match field.bytes().ok()?.as_slice() {
@@ -282,6 +283,11 @@ pub(super) fn message(fields: Vec<Reply>) -> Option<(Message, u32, Option<String
             }
             b"n" => attempts = u32::try_from(value.int().ok()?).ok()?,
             b"b" => body = Some(value.bytes().ok()?),
+            // One that does not read costs the trace, and not the message.
+            b"t" => {
+                let text = value.text().ok();
+                trace = text.and_then(|text| TraceContext::from_text(&text));
+            }
             b"r" => reason = Some(value.text().ok()?),
             // A later version may have added it; its messages are not to be given up for that.
             _ => {}
@@ -291,6 +297,7 @@ pub(super) fn message(fields: Vec<Reply>) -> Option<(Message, u32, Option<String
         id: id?,
         group,
         body: body?,
+        trace,
     };
     Some((message, attempts, reason))
 }
@@ -317,6 +324,21 @@ mod tests {
         ] {
             assert!(message(fields(foreign)).is_none(), "{foreign:?}");
         }
+    }
+
+    #[test]
+    fn an_entry_has_its_trace_and_one_that_does_not_read_is_none() {
+        let trace = |text: Option<&str>| {
+            let mut fields = vec![bytes("i"), bytes("a"), bytes("b"), bytes("x")];
+            fields.extend(text.into_iter().flat_map(|text| [bytes("t"), bytes(text)]));
+            let (message, ..) = message(fields).expect("one of ours");
+            message.trace.map(|trace| trace.to_string())
+        };
+        let text = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 a=1";
+
+        assert_eq!(trace(Some(text)).as_deref(), Some(text));
+        assert_eq!(trace(None), None);
+        assert_eq!(trace(Some("nothing")), None);
     }
 
     #[test]

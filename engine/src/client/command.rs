@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::pin::Pin;
 
 use coord_core::signals::Detail;
-use coord_core::{Error, Result};
+use coord_core::{Error, Result, TraceContext};
 
 use super::{Client, Uncommitted};
 use crate::limits::Limit;
@@ -112,6 +112,7 @@ impl CommandCall {
                 let received = events::SignalReceived {
                     name: name.clone(),
                     request: request.clone(),
+                    trace: TraceContext::current(),
                 };
                 let payload = encoded(value)?;
                 let kind = EventKind::SignalReceived(received);

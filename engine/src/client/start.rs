@@ -6,7 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coord_core::{Error, Result};
+use coord_core::trace::{Span, SpanKind};
+use coord_core::{Error, Result, TraceContext};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -221,6 +222,7 @@ impl<O> StartCall<O> {
             execution_deadline_at: self.within.map(|span| now.plus(span)),
             memo: self.memo.clone(),
             attributes: self.attributes.clone(),
+            trace: trace_of(&self.name),
         };
         let marks = Marks::of_start(&self.attributes, &self.memo);
         let event = Event {
@@ -269,6 +271,15 @@ impl<O> StartCall<O> {
             other => Err(Error::corrupt(format!("starting {id}: answered {other:?}"))),
         }
     }
+}
+
+/// The trace of who starts it, or one that begins with it.
+fn trace_of(name: &TypeName) -> Option<TraceContext> {
+    let begun = || {
+        let span = Span::root(SpanKind::Producer, format_args!("start {name}"));
+        span.context().cloned()
+    };
+    TraceContext::current().or_else(begun)
 }
 
 impl<O: 'static> IntoFuture for StartCall<O> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coord_core::{Error, Result};
+use coord_core::{Error, Result, TraceContext};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
@@ -87,6 +87,7 @@ pub(super) async fn send(
     let accepted = events::UpdateAccepted {
         name,
         request: request.clone(),
+        trace: TraceContext::current(),
     };
     let message = Message {
         at: core.now().await?,

@@ -48,6 +48,7 @@ fn started() -> Event {
             execution_deadline_at: None,
             memo: serde_json::Map::new(),
             attributes: crate::model::Attributes::new(),
+            trace: None,
         }),
         payload: None,
     }

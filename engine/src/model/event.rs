@@ -294,6 +294,7 @@ mod tests {
         let signal = events::SignalReceived {
             name: TypeName::new("approved").expect("a name"),
             request: RequestId::new("r1").expect("an id"),
+            trace: None,
         };
         for kind in [
             EventKind::SignalReceived(signal),
@@ -303,6 +304,38 @@ mod tests {
             let record = event.record().expect("a record");
 
             assert_eq!(Event::from_record(record).expect("an event"), event);
+        }
+    }
+
+    #[test]
+    fn a_trace_is_stored_with_its_event_and_one_that_does_not_read_is_none() {
+        let text = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 a=1";
+        let read = |details: &str| {
+            let record = Record {
+                kind: "SignalReceived".to_owned(),
+                details: Some(details.to_owned()),
+                ..event(EventKind::TimerFired(events::Nothing {}))
+                    .record()
+                    .expect("a record")
+            };
+            Event::from_record(record).expect("an event")
+        };
+        let trace = |event: &Event| match &event.kind {
+            EventKind::SignalReceived(signal) => signal.trace.as_ref().map(ToString::to_string),
+            other => panic!("{other:?}"),
+        };
+
+        let traced = read(&format!(r#"{{"name":"a","request":"r","trace":"{text}"}}"#));
+        assert_eq!(trace(&traced).as_deref(), Some(text));
+        let again = Event::from_record(traced.record().expect("a record"));
+        assert_eq!(again.expect("an event"), traced);
+        // What an earlier version wrote, and what nobody of ours did.
+        let before = read(r#"{"name":"a","request":"r"}"#);
+        let details = before.record().expect("a record").details;
+        assert_eq!(details.as_deref(), Some(r#"{"name":"a","request":"r"}"#));
+        for odd in ["null", "7", "\"nothing\"", "{}"] {
+            let odd = read(&format!(r#"{{"name":"a","request":"r","trace":{odd}}}"#));
+            assert_eq!(trace(&odd), None);
         }
     }
 

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use coord_core::TraceContext;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::time::span;
+use super::trace;
 use super::{
     AttemptId, Attributes, BuildId, Expired, Failure, Fairness, Occurrence, OpKind, ParentClose,
     ParentLink, Priority, Queue, RequestId, Retry, RunId, Timeouts, Timestamp, TypeName,
@@ -51,6 +53,9 @@ pub struct Started {
     /// What the run is found by.
     #[serde(default, skip_serializing_if = "Attributes::is_empty")]
     pub attributes: Attributes,
+    /// The trace that the run belongs to, and what began it there.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "trace")]
+    pub trace: Option<TraceContext>,
 }
 
 /// Nothing but that it happened.
@@ -90,6 +95,9 @@ pub struct ActivityScheduled {
     /// Whether a request to end leaves it alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shielded: bool,
+    /// The trace that it belongs to, and the turn that wanted it.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "trace")]
+    pub trace: Option<TraceContext>,
 }
 
 /// The activity returned; the value is its result.
@@ -157,6 +165,9 @@ pub struct SignalReceived {
     pub name: TypeName,
     /// The sender's id for it.
     pub request: RequestId,
+    /// The trace that its sender belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "trace")]
+    pub trace: Option<TraceContext>,
 }
 
 /// The run waits for a signal.
@@ -183,6 +194,9 @@ pub struct UpdateAccepted {
     pub name: TypeName,
     /// The sender's id for it.
     pub request: RequestId,
+    /// The trace that its sender belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "trace")]
+    pub trace: Option<TraceContext>,
 }
 
 /// The run waits for an update.

@@ -213,6 +213,7 @@ mod tests {
             execution_deadline_at: None,
             memo: serde_json::Map::new(),
             attributes: Attributes::new(),
+            trace: None,
         };
         let event = |seq, kind, payload| Event {
             seq,

@@ -9,7 +9,7 @@ mod news;
 
 use std::collections::VecDeque;
 
-use coord_core::{Error, Result};
+use coord_core::{Error, Result, TraceContext};
 
 use super::command::Command;
 use super::state::{Outcome, RunState};
@@ -57,6 +57,8 @@ pub struct Draft {
     pending: Pending,
     feed: VecDeque<Fed>,
     limits: Limits,
+    /// What it begins belongs under this.
+    trace: Option<TraceContext>,
     /// How much the code has asked for in one go.
     batch: usize,
     /// The operation about to begin that a request to end leaves alone.
@@ -85,6 +87,7 @@ impl Draft {
             drained,
             drained_before: drained,
             buffered_before: state.buffered(OpKind::Signal),
+            trace: state.started().and_then(|started| started.trace.clone()),
             state,
             pending: Pending::default(),
             feed: VecDeque::new(),
@@ -113,6 +116,12 @@ impl Draft {
     /// Sets the instant of what is decided from here on. It never goes back: events are in order.
     pub fn set_now(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
+    }
+
+    /// What is begun from here on belongs under `trace`. Until it is said, it belongs under what
+    /// began the run.
+    pub fn set_trace(&mut self, trace: Option<TraceContext>) {
+        self.trace = trace;
     }
 
     /// The next event that the code has not seen.

@@ -2,6 +2,7 @@
 
 mod op;
 mod outcome;
+mod received;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
@@ -15,6 +16,7 @@ use crate::model::{
 use op::Channel;
 pub(crate) use op::opens;
 pub use op::{Op, Tally};
+use received::Carried;
 
 /// What became of an operation: its value, or why it failed.
 pub type Outcome = Result<Option<Payload>, Failure>;
@@ -33,7 +35,7 @@ pub struct RunState {
     /// Signals without a wait, by name, with the numbers of their events.
     buffered: BTreeMap<Channel, VecDeque<u64>>,
     /// What they carry.
-    carried: BTreeMap<u64, (RequestId, Option<Payload>)>,
+    carried: BTreeMap<u64, Carried>,
     /// Waits without a signal, by name.
     waits: BTreeMap<Channel, VecDeque<u64>>,
     requests: HashSet<RequestId>,
@@ -172,51 +174,9 @@ impl RunState {
         }
     }
 
-    /// The event with which a wait gets its signal or update next, and the wait: of one name, the
-    /// oldest of each.
-    pub(super) fn next_match(&self) -> Option<(u64, EventKind)> {
-        let pairs = self.waits.iter().filter_map(|(channel, waits)| {
-            let received = *self.buffered.get(channel)?.front()?;
-            Some((*waits.front()?, received, channel.kind))
-        });
-        let (wait, received, kind) = pairs.min()?;
-        let applied = match kind {
-            OpKind::Update => EventKind::UpdateApplied(events::UpdateApplied {
-                received,
-                request: self.carried.get(&received)?.0.clone(),
-            }),
-            _ => EventKind::SignalApplied(events::SignalApplied { received }),
-        };
-        Some((wait, applied))
-    }
-
     /// Whether a signal with this id was received before.
     pub(super) fn has_request(&self, request: &RequestId) -> bool {
         self.requests.contains(request)
-    }
-
-    /// The signals and updates that no wait got, in order, as events of the run that continues this
-    /// one.
-    pub(super) fn left_over(&self) -> Vec<(EventKind, Option<Payload>)> {
-        let mut left: Vec<_> = self
-            .buffered
-            .iter()
-            .flat_map(|(channel, received)| received.iter().map(move |seq| (*seq, channel)))
-            .collect();
-        left.sort_unstable();
-        left.into_iter()
-            .filter_map(|(seq, channel)| {
-                let (request, payload) = self.carried.get(&seq)?.clone();
-                let name = channel.name.clone();
-                let kind = match channel.kind {
-                    OpKind::Update => {
-                        EventKind::UpdateAccepted(events::UpdateAccepted { name, request })
-                    }
-                    _ => EventKind::SignalReceived(events::SignalReceived { name, request }),
-                };
-                Some((kind, payload))
-            })
-            .collect()
     }
 
     /// Adds the next event, and says which operation got its outcome by it.
@@ -243,17 +203,13 @@ impl RunState {
                 None
             }
             EventKind::SignalReceived(signal) => {
-                let carried = (signal.request.clone(), event.payload.clone());
-                self.carried.insert(event.seq, carried);
-                self.requests.insert(signal.request.clone());
-                self.receive(OpKind::Signal, &signal.name, event.seq);
+                let origin = (&signal.request, signal.trace.as_ref());
+                self.receive((OpKind::Signal, &signal.name), origin, event);
                 None
             }
             EventKind::UpdateAccepted(update) => {
-                let carried = (update.request.clone(), event.payload.clone());
-                self.carried.insert(event.seq, carried);
-                self.requests.insert(update.request.clone());
-                self.receive(OpKind::Update, &update.name, event.seq);
+                let origin = (&update.request, update.trace.as_ref());
+                self.receive((OpKind::Update, &update.name), origin, event);
                 None
             }
             EventKind::UpdateRejected(rejected) => {
@@ -289,12 +245,6 @@ impl RunState {
             .map_or(0, |value| value.bytes.len() as u64);
         self.at = Some(event.at);
         Ok(outcome)
-    }
-
-    fn receive(&mut self, kind: OpKind, name: &TypeName, seq: u64) {
-        let name = name.clone();
-        let channel = self.buffered.entry(Channel { kind, name });
-        channel.or_default().push_back(seq);
     }
 
     fn apply_to_operation(&mut self, event: &Event) -> Result<Option<(u64, Outcome)>> {

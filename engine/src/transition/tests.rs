@@ -67,6 +67,7 @@ fn begin() -> Draft {
             execution_deadline_at: None,
             memo: serde_json::Map::new(),
             attributes: crate::model::Attributes::new(),
+            trace: None,
         }),
         payload: Some(payload(1)),
     };
@@ -152,12 +153,14 @@ fn message() -> impl Strategy<Value = Message> {
             events::SignalReceived {
                 name: name(signal),
                 request: text::<RequestId>(format!("r{request}")),
+                trace: None,
             },
         ))),
         3 => (0..2_u64, 6..12_u64).prop_map(|(update, request)| came(None, EventKind::UpdateAccepted(
             events::UpdateAccepted {
                 name: name(update),
                 request: text::<RequestId>(format!("r{request}")),
+                trace: None,
             },
         ))),
         1 => Just(came(None, EventKind::CancelRequested(

@@ -2,6 +2,7 @@
 
 mod along;
 mod eager;
+mod span;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -170,19 +171,23 @@ impl Shop {
             lease: self.lease,
             progress: claimed.progress.clone(),
         };
-        let running = isolated(function(attempt, event.payload.clone()));
+        let mut span = span::of(task, activity);
+        let input = event.payload.clone();
+        let running = span.within(async { isolated(function(attempt, input)).await });
         let bound = activity
             .timeouts
             .start_to_close
             .unwrap_or(std::time::Duration::MAX);
-        tokio::select! {
+        let end = tokio::select! {
             result = tokio::time::timeout(bound, running) => Some(match result {
                 Ok(Ok(output)) => End::Completed(output),
                 Ok(Err(failure)) => End::Failed(failure.bounded()),
                 Err(_) => End::TimedOut(Expired::StartToClose),
             }),
             () = lease.lost() => None,
-        }
+        };
+        span::note_end(&mut span, end.as_ref());
+        end
     }
 
     async fn report(

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use coord_core::signals::Detail;
-use coord_core::{Error, Result};
+use coord_core::trace::{Span, SpanKind};
+use coord_core::{Error, Result, TraceContext};
 
 use crate::flow::{Code, Ending, Function, Means, Problem, Progress};
-use crate::model::{Event, Ids, Message, Record, RunId, Timestamp};
+use crate::model::{Event, EventKind, Ids, Message, Record, RunId, Timestamp, events};
 use crate::signals::Signal;
 use crate::transition::{Draft, Identity, Strain};
 
@@ -24,6 +25,8 @@ pub(super) struct Live {
     inbox: VecDeque<Record>,
     /// How many activities in a row its own node has begun.
     pub(super) chain: u32,
+    /// That of the turn under way.
+    turn: Span,
 }
 
 /// Where a run stands after it has run on.
@@ -67,14 +70,15 @@ impl From<Problem> for Trouble {
 impl Live {
     /// Takes `function` along the history of a run, with the messages up to `drained` taken.
     ///
-    /// What the code decides beyond the history is decided at `now`.
+    /// What the code decides beyond the history is decided at `now`, within the span `turn`.
     pub(super) fn replay(
         identity: Identity,
         means: Means,
         events: &[Event],
         function: &Function,
-        (drained, now): (u64, Timestamp),
+        (drained, now, turn): (u64, Timestamp, Span),
     ) -> Result<Self, Trouble> {
+        let entered = turn.enter();
         let (ids, limits) = (Arc::clone(&means.0), *means.1.limits());
         let replayed = Code::replay(identity.clone(), means, events, function)?;
         let (code, state, progress) = replayed?;
@@ -84,13 +88,36 @@ impl Live {
             ids,
             inbox: VecDeque::new(),
             chain: 0,
+            turn: Span::none(),
         };
+        drop(entered);
+        live.begin(turn);
         live.draft.set_now(now);
         live.carry_out()?;
         if let Progress::Ended(ending) = progress {
             live.end(ending)?;
         }
         Ok(live)
+    }
+
+    /// Begins a turn, of which the span is `turn`.
+    fn begin(&mut self, turn: Span) {
+        if let Some(context) = turn.context() {
+            self.draft.set_trace(Some(context.clone()));
+        }
+        self.turn = turn;
+    }
+
+    /// Begins another turn of a run that has stayed in memory.
+    pub(super) fn begin_again(&mut self) {
+        let turn = turn_of(&self.draft.identity().run, self.draft.state().started());
+        self.begin(turn);
+    }
+
+    /// It, with the turn under way ended, to stay in memory.
+    pub(super) fn at_rest(mut self: Box<Self>) -> Box<Self> {
+        self.turn = Span::none();
+        self
     }
 
     /// Hears of the messages that wait, to be taken as the code runs on.
@@ -104,8 +131,11 @@ impl Live {
             let Some(record) = self.inbox.pop_front() else {
                 break;
             };
-            let place = record.seq;
-            self.draft.take(place, Message::from_record(record)?)?;
+            let (place, message) = (record.seq, Message::from_record(record)?);
+            if let Some(trace) = trace_of(&message.kind) {
+                self.turn.link(trace);
+            }
+            self.draft.take(place, message)?;
         }
         Ok(())
     }
@@ -127,6 +157,7 @@ impl Live {
     /// is woken when a local step goes on.
     pub(super) fn run_on(&mut self, task: &Waker, now: Timestamp) -> Result<Stand, Trouble> {
         self.draft.set_now(now);
+        let _entered = self.turn.enter();
         loop {
             if self.draft.state().is_closed() {
                 return Ok(Stand::Ended);
@@ -192,6 +223,35 @@ impl Live {
     /// What the code says to a query.
     pub(super) fn code(&self) -> &Code {
         &self.code
+    }
+}
+
+/// The span of a turn, under what began the run.
+pub(super) fn turn_of(run: &RunId, started: Option<&events::Started>) -> Span {
+    let Some(started) = started else {
+        return Span::none();
+    };
+    let (parent, name) = (started.trace.as_ref(), &started.name);
+    let mut span = Span::of(parent, SpanKind::Consumer, format_args!("workflow {name}"));
+    span.note("coord.workflow.id", &started.workflow);
+    span.note("coord.run.id", run);
+    span
+}
+
+/// How the run of a history began.
+pub(super) fn started(events: &[Event]) -> Option<&events::Started> {
+    match events.first().map(|event| &event.kind) {
+        Some(EventKind::Started(started)) => Some(started),
+        _ => None,
+    }
+}
+
+/// The trace of whoever sent a message.
+const fn trace_of(message: &EventKind) -> Option<&TraceContext> {
+    match message {
+        EventKind::SignalReceived(signal) => signal.trace.as_ref(),
+        EventKind::UpdateAccepted(update) => update.trace.as_ref(),
+        _ => None,
     }
 }
 

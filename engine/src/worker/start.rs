@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Instant;
 
 use super::Shop;
-use super::live::{Live, Trouble};
+use super::live::{Live, Trouble, started, turn_of};
 use crate::model::{Due, Event, TaskId, TaskKind};
 use crate::store::{Lease, Outcome, Start, Write};
 use crate::transition::Identity;
@@ -89,6 +89,7 @@ impl Shop {
             workflow: start.workflow.clone(),
             run: start.run.clone(),
         };
-        self.follow(identity, &start.name, &events, 0)
+        let turn = turn_of(&start.run, started(&events));
+        self.follow(identity, &start.name, &events, (0, turn))
     }
 }

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use coord_core::trace::Span;
 use coord_core::{Error, Result};
 use tokio::time::Instant;
 
 use super::Shop;
 use super::leases::LeaseGuard;
-use super::live::{Live, Stand, Trouble};
+use super::live::{Live, Stand, Trouble, started, turn_of};
 use crate::model::{Closed, Event, Record, RunId, Task, TaskId, TypeName};
 use crate::signals::{Cached, Signal};
 use crate::store::{
@@ -62,14 +63,21 @@ impl Shop {
             .as_ref()
             .map_or(0, |live| live.draft.state().length());
         let (loaded, events) = self.load(&task.run, known).await?;
+        let replay = |loaded: &LoadedRun, events: &[Event]| {
+            let turn = turn_of(&task.run, started(events));
+            self.replay(loaded, events, turn)
+        };
         let mut live = match cached {
-            Some(live) if events.is_empty() => live,
+            Some(mut live) if events.is_empty() => {
+                live.begin_again();
+                live
+            }
             // Somebody else has gone on with it since.
             Some(_) => {
                 let (loaded, events) = self.load(&task.run, 0).await?;
-                self.replay(&loaded, &events)?
+                replay(&loaded, &events)?
             }
-            None => self.replay(&loaded, &events)?,
+            None => replay(&loaded, &events)?,
         };
         self.core
             .meter
@@ -78,7 +86,12 @@ impl Shop {
         Ok(live)
     }
 
-    fn replay(&self, loaded: &LoadedRun, events: &[Event]) -> Result<Box<Live>, Trouble> {
+    fn replay(
+        &self,
+        loaded: &LoadedRun,
+        events: &[Event],
+        turn: Span,
+    ) -> Result<Box<Live>, Trouble> {
         let run = &loaded.run;
         let identity = Identity {
             namespace: run.namespace.clone(),
@@ -89,21 +102,22 @@ impl Shop {
             .inbox
             .first()
             .map_or(run.inbox_seq, |first| first.seq - 1);
-        self.follow(identity, &run.name, events, drained)
+        self.follow(identity, &run.name, events, (drained, turn))
     }
 
-    /// Takes the code of `name` along `events`, with the messages up to `drained` taken.
+    /// Takes the code of `name` along `events`, with the messages up to `drained` taken, in a turn of
+    /// which the span is `turn`.
     pub(super) fn follow(
         &self,
         identity: Identity,
         name: &TypeName,
         events: &[Event],
-        drained: u64,
+        (drained, turn): (u64, Span),
     ) -> Result<Box<Live>, Trouble> {
         let unknown = || Error::invalid(format!("this worker does not know {name}"));
         let function = self.registry.workflow_named(name).ok_or_else(unknown)?;
         let means = (Arc::clone(&self.core.ids), Arc::clone(&self.core.values));
-        let at = (drained, self.core.clock.now());
+        let at = (drained, self.core.clock.now(), turn);
         Live::replay(identity, means, events, &**function, at).map(Box::new)
     }
 
@@ -287,7 +301,7 @@ impl Shop {
             Outcome::Done { .. } => {
                 match closed {
                     Some(closed) => self.core.wake.ended(&run, &closed),
-                    None => self.cache.put(live),
+                    None => self.cache.put(live.at_rest()),
                 }
                 self.begin_eagerly(eager, sent);
                 Ok(())

@@ -60,6 +60,7 @@ macro_rules! suite {
                 the_last_attempt_ends_among_the_dead_letters,
                 a_rejected_message_is_dead_at_once_and_replayed_on_request,
                 a_released_message_comes_back_at_once,
+                a_message_keeps_its_trace_whatever_becomes_of_it,
                 the_depth_tells_where_messages_are;
             groups:
                 a_group_is_handed_out_one_by_one_in_order_and_holds_up_no_other,

@@ -6,6 +6,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::queue::MAX_BODY_BYTES;
 
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
 fn name_of(text: &str) -> Name {
     Name::new(text).expect("a valid name")
 }
@@ -31,7 +33,8 @@ fn a_message_comes_back_as_it_was_sent() {
     let bodies: [&[u8]; 5] = [b"plain", b"", b"\0", "\u{1f980}".as_bytes(), &[0xff, 0xfe]];
     for body in bodies {
         for id in ["a", "with\u{1}control", "\u{1f980}"] {
-            let message = Message::new(name_of(id), body).group(name_of("g h"));
+            let mut message = Message::new(name_of(id), body).group(name_of("g h"));
+            message.trace = TraceContext::parse(PARENT, Some("a=1"));
 
             let incoming = read(&Outgoing::new(&message));
 
@@ -40,6 +43,16 @@ fn a_message_comes_back_as_it_was_sent() {
             assert_eq!((incoming.count, incoming.sent), (3, 1_700_000_000_000));
         }
     }
+}
+
+#[test]
+fn a_trace_that_does_not_read_costs_the_trace_and_not_the_message() {
+    let message = Message::new(name_of("a"), "body");
+    let sent = delivered(&Outgoing::new(&message));
+
+    let odd = sent.message_attributes(TRACE, text("nothing")).build();
+
+    assert_eq!(Incoming::read(&odd).expect("all is there").message, message);
 }
 
 #[test]
@@ -76,7 +89,10 @@ fn a_message_without_what_sqs_adds_is_corrupt() {
 #[test]
 fn the_largest_message_fits_what_a_queue_is_checked_for() {
     let long = "\u{1f980}".repeat(128);
-    let message = Message::new(name_of(&long), vec![0xff; MAX_BODY_BYTES]).group(name_of(&long));
+    let mut message =
+        Message::new(name_of(&long), vec![0xff; MAX_BODY_BYTES]).group(name_of(&long));
+    let state = format!("a={0},b={0}", "x".repeat(253));
+    message.trace = TraceContext::parse(PARENT, Some(&state));
     let reason = "\0".repeat(REASON_BYTES);
 
     let letter = Outgoing::dead(&message, "sqs-1", u32::MAX, &reason);

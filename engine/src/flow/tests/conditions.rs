@@ -26,6 +26,7 @@ fn grow(mut events: Vec<Event>, by: u32, request: &str, wait: u64) -> Vec<Event>
     let received = events::SignalReceived {
         name: GROW.name(),
         request: RequestId::new(request).expect("an id"),
+        trace: None,
     };
     let at = Timestamp::from_micros(3_000_000);
     let came = |step, kind, payload| Message {

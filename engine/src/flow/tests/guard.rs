@@ -200,6 +200,7 @@ fn a_run_that_was_handed_signals_which_it_does_not_want_may_return_at_once() {
     let signal = events::SignalReceived {
         name: GO.name(),
         request: RequestId::new("r").expect("an id"),
+        trace: None,
     };
     let handed = Message {
         at: Timestamp::from_micros(1_000_000),

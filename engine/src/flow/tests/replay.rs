@@ -135,6 +135,7 @@ fn a_cancelled_wait_takes_no_signal() {
     let signal = events::SignalReceived {
         name: GO.name(),
         request: RequestId::new("r").expect("an id"),
+        trace: None,
     };
     let at = Timestamp::from_micros(3_000_000);
     let message = Message {

@@ -42,6 +42,7 @@ impl Draft {
             timeouts,
             echo: None,
             shielded: self.takes_shield(step),
+            trace: self.trace.clone(),
         };
         self.add(
             Some(step),
@@ -72,6 +73,7 @@ impl Draft {
             execution_deadline_at: parent.execution_deadline_at,
             memo: serde_json::Map::new(),
             attributes: Attributes::new(),
+            trace: self.trace.clone(),
         };
         let start = self.start(child.run.clone(), started, child.input.clone())?;
         self.pending.children.push(start);

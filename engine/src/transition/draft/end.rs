@@ -33,6 +33,7 @@ impl Draft {
             continued_from: Some(self.identity.run.clone()),
             attributes: self.state.attributes().clone(),
             memo: self.state.memo().clone(),
+            trace: self.trace.clone(),
             ..before.clone()
         };
         let mut start = self.start(next.run.clone(), started, next.input.clone())?;

@@ -1,18 +1,9 @@
 //! What an event means to the operation that it is about.
 
 use super::{Outcome, RunState};
-use crate::model::{Event, EventKind, Failure, Payload};
+use crate::model::{Event, EventKind, Failure};
 
 impl RunState {
-    /// What was received as event `received`, for the wait that gets it.
-    fn hand_over(&mut self, received: u64) -> Option<Payload> {
-        for waiting in self.buffered.values_mut() {
-            waiting.retain(|seq| *seq != received);
-        }
-        let carried = self.carried.remove(&received);
-        carried.and_then(|(_, payload)| payload)
-    }
-
     /// The outcome that an event gives to its operation.
     pub(super) fn outcome(&mut self, event: &Event) -> Option<Outcome> {
         let value = || Ok(event.payload.clone());

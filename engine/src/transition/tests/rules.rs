@@ -38,6 +38,7 @@ fn a_run_that_continues_hands_on_the_signals_that_no_wait_got() {
         let signal = events::SignalReceived {
             name: name(0),
             request: text(request),
+            trace: None,
         };
         draft
             .take(place, came(None, EventKind::SignalReceived(signal)))
@@ -92,6 +93,7 @@ fn signals_that_come_near_their_limit_are_reported_once_and_all_kept() {
         let signal = events::SignalReceived {
             name: name(0),
             request: text(request),
+            trace: None,
         };
         let message = came(None, EventKind::SignalReceived(signal));
         draft.take(place, message).expect("taken");

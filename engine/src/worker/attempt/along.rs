@@ -42,6 +42,7 @@ impl Shop {
         let Some(mut live) = self.cache.take(run) else {
             return Ok(false);
         };
+        live.begin_again();
         hear(&mut live, message)?;
         for other in &behind {
             hear(&mut live, &other.message)?;

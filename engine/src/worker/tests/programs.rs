@@ -2,6 +2,7 @@
 
 use std::task::Waker;
 
+use coord_core::trace::Span;
 use proptest::prelude::*;
 
 use super::*;
@@ -144,6 +145,7 @@ impl World {
                 execution_deadline_at: None,
                 memo: serde_json::Map::new(),
                 attributes: crate::model::Attributes::new(),
+                trace: None,
             }),
             payload: None,
         };
@@ -215,6 +217,7 @@ impl World {
                 let signal = events::SignalReceived {
                     name: APPROVED.name(),
                     request: text::<RequestId>(format!("r{}", self.requests)),
+                    trace: None,
                 };
                 let value = Payload::json(&"ann").expect("json");
                 self.send(self.message(None, EventKind::SignalReceived(signal), Some(value)));
@@ -255,7 +258,8 @@ impl World {
     }
 }
 
-fn replay(committed: &[Event], function: &Function, at: (u64, Timestamp)) -> Live {
+fn replay(committed: &[Event], function: &Function, (drained, now): (u64, Timestamp)) -> Live {
+    let at = (drained, now, Span::none());
     let means: Means = (Arc::new(Ids::random()), Arc::default());
     Live::replay(identity(), means, committed, function, at).expect("it follows its history")
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use coord_core::trace::Span;
 use coord_core::{Error, Result};
 
 use crate::model::{Failure, Namespace, Payload, Run, TypeName};
@@ -35,7 +36,7 @@ impl Shop {
         }
         let name = query.clone();
         let ask = move || {
-            let replayed = self.replay(&loaded, &events);
+            let replayed = self.replay(&loaded, &events, Span::none());
             let live = replayed.map_err(|trouble| match trouble {
                 Trouble::Failed(error) => error,
                 Trouble::Problem(problem) => Error::corrupt(problem.to_string()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use coord_core::ErrorKind;
+use coord_core::{ErrorKind, TraceContext};
 use coord_fanout::{Enqueued, MAX_BODY_BYTES, Message, Queue, Settled, Verdict};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -239,6 +239,46 @@ pub(crate) async fn a_released_message_comes_back_at_once(backend: &impl Backend
 
     assert_eq!(settled.expect("the queue is there"), [Settled::Done]);
     assert_eq!(next(&queue).await.message.id, name("a"));
+}
+
+pub(crate) async fn a_message_keeps_its_trace_whatever_becomes_of_it(backend: &impl Backend) {
+    let queue = backend.queue(SLOW).await;
+    let traced = |id: &str, span: u8| {
+        let parent = format!("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b{span}-01");
+        let mut message = message(id).group(name("g"));
+        message.trace = TraceContext::parse(&parent, Some("a=1"));
+        message
+    };
+    let (first, second) = (traced("a", 7), traced("b", 8));
+    enqueue(&queue, &[first.clone(), second.clone()]).await;
+
+    let delivery = next(&queue).await;
+    assert_eq!(delivery.message, first);
+    queue
+        .settle(&[(&delivery, Verdict::Release)])
+        .await
+        .expect("ours");
+    let delivery = next(&queue).await;
+    assert_eq!(delivery.message, first, "handed back");
+    queue.retry(&delivery, NOW, "busy").await.expect("ours");
+    let delivery = next(&queue).await;
+    assert_eq!(delivery.message, first, "tried again");
+    let delay = Duration::from_millis(1);
+    queue.retry(&delivery, delay, "busy").await.expect("ours");
+    let delivery = next(&queue).await;
+    assert_eq!(delivery.message, first, "tried again later");
+    let reason = "no such customer".to_owned();
+    let verdict = Verdict::DeadLetter { reason };
+    queue.settle(&[(&delivery, verdict)]).await.expect("ours");
+    let letters = queue.dead_letters(1).await.expect("the queue is there");
+    assert_eq!(letters[0].message, first, "given up");
+    queue.replay(1).await.expect("the queue is there");
+
+    for expected in [second, first] {
+        let delivery = next(&queue).await;
+        assert_eq!(delivery.message, expected, "after the one before it");
+        queue.complete(&delivery).await.expect("ours");
+    }
 }
 
 pub(crate) async fn the_depth_tells_where_messages_are(backend: &impl Backend) {
