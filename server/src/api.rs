@@ -23,6 +23,7 @@ mod run;
 mod runs;
 mod schedules;
 mod system;
+mod traced;
 mod visibility;
 mod workers;
 mod workflows;
@@ -63,9 +64,10 @@ pub fn router(node: &Node) -> Router {
         known = known.route_layer(RateLimitLayer::new(limiter.clone(), subject));
     }
     let identify = middleware::from_fn_with_state(node.clone(), caller::identify);
+    let traced = middleware::from_fn(traced::traced);
     let routes = Router::from(open_routes())
         .route("/api/openapi.json", get(openapi))
-        .merge(known.route_layer(identify))
+        .merge(known.route_layer(identify).route_layer(traced))
         .fallback(guard::no_route)
         .method_not_allowed_fallback(guard::no_method)
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))

@@ -41,6 +41,7 @@
 //! | [`Ending`] | tells what runs beside a node when to end |
 //! | [`document`] | the `OpenAPI` document of the routes |
 //! | [`Config`] | how a node is set up, with the environment |
+//! | `Traces` | where spans go; with the feature `otlp` |
 
 mod access;
 mod api;
@@ -53,6 +54,8 @@ mod realtime;
 mod serve;
 #[cfg(feature = "realtime")]
 mod signals;
+#[cfg(feature = "otlp")]
+mod traces;
 
 pub use access::{Access, Role};
 pub use api::{document, router};
@@ -62,3 +65,5 @@ pub use node::{Node, NodeBuilder};
 pub use serve::serve;
 #[cfg(feature = "realtime")]
 pub use signals::SIGNALS;
+#[cfg(feature = "otlp")]
+pub use traces::{SIGNALS as TRACES_SIGNALS, Traces, VARIABLES as TRACES_VARIABLES};

@@ -25,6 +25,7 @@ pub const CRATES: &[(&str, &[Declaration])] = &[
     ("coord-cache", coord_cache::SIGNALS),
     ("coord-engine", coord_engine::SIGNALS),
     ("coord-server", coord_server::SIGNALS),
+    ("coord-server: traces", coord_server::TRACES_SIGNALS),
 ];
 
 /// Every crate that reads the environment, with its variables.
@@ -32,6 +33,7 @@ pub const VARIABLES: &[(&str, &[Variable])] = &[
     ("coord-redis", coord_redis::VARIABLES),
     ("coord-engine", coord_engine::VARIABLES),
     ("coord-server", coord_server::VARIABLES),
+    ("coord-server: traces", coord_server::TRACES_VARIABLES),
 ];
 
 /// How the files end into which test processes write the keys they saw.

@@ -52,3 +52,8 @@ struct FrontPage;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/realtime.md")]
 struct News;
+
+/// Those of the page on traces, likewise.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/tracing.md")]
+struct TracingPage;

@@ -50,7 +50,8 @@ impl Serve {
     }
 }
 
-/// Serves until `end`, and then ends as [`coord_server::serve`] does.
+/// Serves until `end`, and then ends as [`coord_server::serve`] does; at last what is left of traces is
+/// sent.
 async fn serve(
     config: &Config,
     env: &Env,
@@ -58,6 +59,8 @@ async fn serve(
     end: impl Future<Output = ()>,
 ) -> Result<()> {
     let access = config.access()?;
+    #[cfg(feature = "otlp")]
+    let traces = coord_server::Traces::from_env(env)?;
     let engine = EngineConfig::from_env(env)?.start().await?;
     let redis = redis(env).await?;
     let mut node = Node::builder(engine, access);
@@ -77,10 +80,15 @@ async fn serve(
     })?;
     println!("coord: serving http://{address}");
 
-    tokio::select! {
+    let served = tokio::select! {
         served = coord_server::serve(&node, listener, end, config.drain) => served,
         () = upkeep(&metrics) => Ok(()),
+    };
+    #[cfg(feature = "otlp")]
+    if let Some(traces) = traces {
+        traces.shutdown().await;
     }
+    served
 }
 
 async fn upkeep(metrics: &PrometheusHandle) {

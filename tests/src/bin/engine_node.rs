@@ -4,7 +4,7 @@
 //! `records.audit` takes a number and adds it up in three activities and a local step, each of which
 //! takes `STEP_MS` and then adds a line `INPUT NAME` to `EFFECTS`. It says `ready` when it works and
 //! its hints pass, if it is to have any, and `lost` when it first lost a lease. SIGTERM has it
-//! finish what it has and leave.
+//! finish what it has and leave; where the environment names a collector, what it did is told there.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -15,6 +15,7 @@ use coord_engine::EngineConfig;
 use coord_engine::flow::{Activity, Context, Workflow};
 use coord_engine::model::{Failure, Namespace, Queue};
 use coord_engine::wake::Health;
+use coord_server::Traces;
 use coord_tests::recorder::recorder;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -56,7 +57,9 @@ async fn main() -> coord_core::Result<()> {
         path: path.clone(),
         step: Duration::from_millis(step_ms),
     };
-    let engine = EngineConfig::from_env(&Env::process())?.start().await?;
+    let env = Env::process();
+    let traces = Traces::from_env(&env)?;
+    let engine = EngineConfig::from_env(&env)?.start().await?;
     let (local, remote) = (effects.clone(), effects);
     let audit = move |ctx: Context, number: u64| {
         let effects = local.clone();
@@ -89,5 +92,9 @@ async fn main() -> coord_core::Result<()> {
         _ = terminate.recv() => {}
     }
     worker.shutdown(GRACE).await;
-    engine.shutdown().await
+    let ended = engine.shutdown().await;
+    if let Some(traces) = traces {
+        traces.shutdown().await;
+    }
+    ended
 }

@@ -20,6 +20,7 @@ fn logged(level: Option<&str>) -> String {
         .env("DATABASE_URL", &database.url)
         // Which is reported.
         .env("DW_V2_MISSPELT", "1")
+        .env("OTEL_METRICS_EXPORTER", "otlp")
         .stdout(Stdio::piped())
         .stderr(File::create(&log).expect("a file"));
     if let Some(level) = level {
@@ -43,6 +44,7 @@ fn a_node_logs_what_it_is_told_to() {
     let much = logged(Some("debug"));
 
     assert!(usual.contains("engine.config.unknown_variable"), "{usual}");
+    assert!(usual.contains("OTEL_METRICS_EXPORTER"), "{usual}");
     assert!(!usual.contains(r#""level":"DEBUG""#), "{usual}");
     assert_eq!(nothing, "");
     assert!(much.contains(r#""level":"DEBUG""#), "{much}");
