@@ -53,6 +53,10 @@ pub use variables::VARIABLES;
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a setting of its own"
+)]
 pub struct EngineConfig {
     /// The namespace of clients and workers that are not told another one.
     pub namespace: Namespace,
@@ -66,6 +70,8 @@ pub struct EngineConfig {
     pub limits: Limits,
     /// Which builds go on with which runs.
     pub compatibility: Compatibility,
+    /// Whether runs stay with the definition with which they began.
+    pub pins: bool,
     /// How much of a queue or a namespace may be under way.
     pub quotas: Quotas,
     /// How soon the others notice that this process is gone.
@@ -115,6 +121,7 @@ impl EngineConfig {
             node: read::id(env, &v::APP_NAME, NodeName::new)?,
             limits: Limits::from_env(env)?,
             compatibility: Compatibility::from_env(env)?,
+            pins: env.flag(&v::PIN)?.unwrap_or(true),
             quotas: Quotas::from_env(env)?,
             recovery,
             recovers: read::recovers(env)?,
@@ -176,6 +183,11 @@ impl EngineConfig {
             builder
         } else {
             builder.without_recovery()
+        };
+        let builder = if self.pins {
+            builder
+        } else {
+            builder.without_pins()
         };
         let builder = match &self.archive {
             Some((folder, after)) => builder.archive(Folder::new(folder), *after),

@@ -376,6 +376,13 @@ impl EngineBuilder {
         self
     }
 
+    /// Goes on with runs whatever [definition](WorkerBuilder::definition) of their workflow they
+    /// began with. What differs then is found when a history is replayed.
+    pub const fn without_pins(mut self) -> Self {
+        self.node.pins = false;
+        self
+    }
+
     /// Hands tasks that may be claimed to one of those who wait for them, in place of a hint that has
     /// all of them look. Default: nothing, everybody looks.
     pub fn handover(mut self, handover: impl Handover) -> Self {

@@ -9,6 +9,7 @@
 //! [`Category::Acceleration`] makes it slower, and is never more than a warning: hints may fail, and
 //! nothing is lost by it.
 
+mod definitions;
 mod dispatch;
 mod explain;
 mod report;

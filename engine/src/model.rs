@@ -47,8 +47,8 @@ pub use event::{Event, EventKind, Message, ParentLink, Record};
 pub use fairness::{Fairness, FairnessKey, FairnessWeight};
 pub use history::History;
 pub use id::{
-    AttemptId, BuildId, Ids, MAX_ID_BYTES, Namespace, NodeName, OwnerId, Queue, RequestId, RunId,
-    ScheduleId, TaskId, TypeName, WorkflowId,
+    AttemptId, BuildId, Fingerprint, Ids, MAX_ID_BYTES, Namespace, NodeName, OwnerId, Queue,
+    RequestId, RunId, ScheduleId, TaskId, TypeName, WorkflowId,
 };
 pub use operation::OpKind;
 pub(crate) use payload::shown;

@@ -20,6 +20,8 @@ pub(crate) struct Node {
     pub(crate) recovers: bool,
     /// How long the lease of a local step is at most.
     pub(crate) local_lease: Option<Duration>,
+    /// Whether its workers leave runs alone that began with other code.
+    pub(crate) pins: bool,
 }
 
 impl Default for Node {
@@ -29,6 +31,7 @@ impl Default for Node {
             exclusive: false,
             recovers: true,
             local_lease: None,
+            pins: true,
         }
     }
 }

@@ -3,7 +3,7 @@
 use coord_core::Result;
 
 use crate::engine::Engine;
-use crate::model::{BuildId, Namespace, Queue, TaskKind, Timestamp, TypeName};
+use crate::model::{BuildId, Fingerprint, Namespace, Queue, TaskKind, Timestamp, TypeName};
 use crate::quotas::Quotas;
 use crate::store::{Backlog, Backlogs, QuotaOf, Tally, WorkerFilter, WorkerRecord};
 
@@ -21,6 +21,8 @@ pub enum Refusal {
     TypeUnknown,
     /// None of those supports the build of its run.
     CompatibilityUnsupported,
+    /// Its run began with other code than all of those have.
+    FingerprintDiffers,
     /// All of those are about to end.
     WorkersDraining,
     /// As many tasks of the namespace are under way as may be.
@@ -37,11 +39,12 @@ pub enum Refusal {
 
 impl Refusal {
     /// Every one, in the order in which they are looked for.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::NamespaceUnserved,
         Self::QueueUnserved,
         Self::TypeUnknown,
         Self::CompatibilityUnsupported,
+        Self::FingerprintDiffers,
         Self::WorkersDraining,
         Self::NamespaceActiveLimit,
         Self::QueueActiveLimit,
@@ -57,6 +60,7 @@ impl Refusal {
             Self::QueueUnserved => "queue_unserved",
             Self::TypeUnknown => "type_unknown",
             Self::CompatibilityUnsupported => "compatibility_unsupported",
+            Self::FingerprintDiffers => "fingerprint_differs",
             Self::WorkersDraining => "workers_draining",
             Self::NamespaceActiveLimit => "namespace_active_limit",
             Self::QueueActiveLimit => "queue_active_limit",
@@ -74,6 +78,9 @@ impl Refusal {
             Self::TypeUnknown => "no live worker of its queue knows its type",
             Self::CompatibilityUnsupported => {
                 "no live worker of its queue that knows its type supports the build of its run"
+            }
+            Self::FingerprintDiffers => {
+                "no live worker that could take it has the definition of its workflow with which its run began"
             }
             Self::WorkersDraining => "all workers that could take it are about to end",
             Self::NamespaceActiveLimit => {
@@ -98,6 +105,9 @@ impl Refusal {
             Self::TypeUnknown => "start a worker for its queue that knows its type",
             Self::CompatibilityUnsupported => {
                 "start a worker of its queue that supports the build of its run"
+            }
+            Self::FingerprintDiffers => {
+                "start a worker with that definition, or, where its code can go on with the run, set DW_V2_PIN_TO_RECORDED_FINGERPRINT=false"
             }
             Self::WorkersDraining => "start a worker that stays; a deploy does so by itself",
             Self::NamespaceActiveLimit | Self::QueueActiveLimit => {
@@ -127,6 +137,7 @@ pub(crate) struct Waits<'a> {
     pub(crate) kind: TaskKind,
     pub(crate) name: &'a TypeName,
     pub(crate) build: Option<&'a BuildId>,
+    pub(crate) fingerprint: Option<&'a Fingerprint>,
 }
 
 impl Backlog {
@@ -137,6 +148,7 @@ impl Backlog {
             kind: self.kind,
             name: &self.name,
             build: self.build.as_ref(),
+            fingerprint: self.fingerprint.as_ref(),
         }
     }
 }
@@ -161,6 +173,10 @@ impl Grounds<'_> {
         able.retain(|worker| worker.supports(task.build));
         if able.is_empty() {
             return Refusal::CompatibilityUnsupported;
+        }
+        able.retain(|worker| worker.goes_on_with(task.fingerprint));
+        if able.is_empty() {
+            return Refusal::FingerprintDiffers;
         }
         if able.iter().all(|worker| worker.is_draining) {
             return Refusal::WorkersDraining;

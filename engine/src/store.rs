@@ -47,6 +47,7 @@
 //! | A store that keeps to a namespace takes back, ends, fires, removes and buries nothing of another. | `a_node_touches_nothing_of_another_namespace` |
 //! | A namespace is registered once, and keeps what it was registered with until that is changed. | `a_namespace_is_registered_once`, `what_a_namespace_was_registered_with_changes_as_far_as_it_is_said` |
 //! | A claim takes no task of a build that it does not name, and leaves it as it is. | `a_claim_leaves_what_its_builds_cannot_go_on_with` |
+//! | A claim takes no run that began with code that it does not name, and the first code that is recorded stays. | `a_claim_leaves_runs_that_began_with_other_code` |
 //! | A mark goes with a run to its tasks. | `a_mark_goes_with_a_run_to_its_tasks` |
 //! | What waits is counted by type and build, with what bounds how much of it is claimed. | `what_waits_is_counted_with_what_bounds_it` |
 //! | A worker is seen as long as its process lives. | `a_worker_is_seen_as_long_as_its_process_lives` |

@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 use crate::committer::locked;
 use crate::engine::Core;
 use crate::flow::{Activity, Context, Workflow};
-use crate::model::{BuildId, Failure, Namespace, Queue, TaskKind};
+use crate::model::{BuildId, Failure, Fingerprint, Namespace, Queue, TaskKind};
 use crate::store::{Enlistment, Quota};
 use crate::wake::Channel;
 use cache::Cache;
@@ -102,6 +102,27 @@ impl WorkerBuilder {
         R: Future<Output = Result<O, Failure>> + Send + 'static,
     {
         self.registry.workflow(workflow, code);
+        self
+    }
+
+    /// Says what the code of `workflow` is here: a word of yours that changes when runs that are
+    /// under way could not go on with the new code, such as a date or a version.
+    ///
+    /// The first worker that takes a turn of a run records it with the run, and from then on only
+    /// workers that were given the same word for this type go on with it: the others leave it to
+    /// them, and say so as [`Refusal::FingerprintDiffers`](crate::Refusal::FingerprintDiffers).
+    /// A worker that was given no such word for any type goes on with every run, and so does one of
+    /// an engine that [does not pin](crate::EngineBuilder::without_pins). Code has no other mark
+    /// here: what differs and was not said is found when a history is replayed.
+    ///
+    /// # Panics
+    /// When the type and the word together have more than 254 bytes, or the word is empty, holds an
+    /// `@` or a control character, or ends in a space.
+    pub fn definition<I, O>(mut self, workflow: Workflow<I, O>, definition: &str) -> Self {
+        let name = workflow.name();
+        let fingerprint = Fingerprint::of(&name, definition);
+        let fingerprint = fingerprint.unwrap_or_else(|error| panic!("{error}"));
+        self.registry.define(name, fingerprint);
         self
     }
 
@@ -296,7 +317,7 @@ impl Shop {
             queue: self.queue.clone(),
             current: compatibility.current().cloned(),
             supported: compatibility.supported().clone(),
-            types: Some(self.registry.types()),
+            types: Some(self.registry.types(self.core.node.pins)),
             host: host(),
         }
     }
@@ -328,6 +349,12 @@ impl Shop {
     fn room(&self, kind: TaskKind) -> Option<Channel> {
         let is_bounded = self.core.quotas.bound_together(kind);
         is_bounded.then(|| Channel::room(kind, &self.namespace))
+    }
+
+    /// What it leaves alone: runs that began with other code than one of these. `None` for nothing.
+    fn pins(&self) -> Option<Vec<Fingerprint>> {
+        let known = self.registry.fingerprints();
+        (self.core.node.pins && !known.is_empty()).then_some(known)
     }
 
     /// Whether it could go on with a run that is marked with `build`.

@@ -123,6 +123,7 @@ fn set_down(history: &History, owner: OwnerId, now: Timestamp) -> Result<Write> 
         run: run.clone(),
         history_length: history.events().len() as u64,
         records: Vec::new(),
+        fingerprint: None,
         drained: 0,
         buffered: None,
         activities: Vec::new(),

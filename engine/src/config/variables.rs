@@ -50,6 +50,7 @@ const OWN: &[Variable] = &[
     DB_POOLER,
     CACHE_DRIVER,
     DISPATCH,
+    PIN,
     CACHE_PREFIX,
     MEMCACHED_HOST,
     MEMCACHED_PORT,
@@ -125,6 +126,11 @@ pub(super) const DISPATCH: Variable = named!(
     "TASK_DISPATCH_MODE",
     "queue",
     "How workers learn of tasks that others have made: `queue`, each goes to one of those who wait, through streams in Redis; `poll`, a hint has all of them look. Where CACHE_DRIVER does not name `redis`, `queue` is `poll`."
+);
+pub(super) const PIN: Variable = named!(
+    "PIN_TO_RECORDED_FINGERPRINT",
+    "true",
+    "Whether a run stays with the definition with which its workflow was registered where it began: workers with another one leave it alone. Where code is registered without a definition it has no effect."
 );
 pub(super) const CACHE_PREFIX: Variable = Variable::new(
     "CACHE_PREFIX",
@@ -296,6 +302,4 @@ const INERT: &[Variable] = &[
         .inert("`COORD_ENGINE_TTL` says how long a process counts as alive"),
     named!("COMPATIBILITY_DISABLE_HEARTBEAT_TABLE", "false", "Whether workers leave no trace of themselves.")
         .inert("recovery relies on it"),
-    named!("PIN_TO_RECORDED_FINGERPRINT", "true", "Whether a run stays with the definition that started it.")
-        .inert("code that differs from a run's history is found when it is replayed"),
 ];

@@ -373,6 +373,11 @@ fn ready(it: &Description, task: &OpenTask, seen: &Seen<'_>, state: Liveness) ->
         kind: task.kind,
         name: &task.name,
         build: it.run.build.as_ref(),
+        fingerprint: it
+            .run
+            .fingerprint
+            .as_ref()
+            .filter(|_| task.kind == TaskKind::Workflow),
     });
     let (name, queue, kind) = (&task.name, &task.queue, task.kind.as_str());
     Said {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use coord_core::Error;
 use coord_core::signals::{Argument as _, Detail};
 
-use super::{Category, Check, Report, Status, dispatch};
+use super::{Category, Check, Report, Status, definitions, dispatch};
 use crate::builds::Blocked;
 use crate::compatibility::{Compatibility, FleetValidation};
 use crate::store::{Census, QueueCensus, Role, Tally, Tenant, WorkerRecord};
@@ -63,6 +63,7 @@ pub(crate) fn report(
             transport(census),
             routing(seen),
             compatibility(seen, kept.compatibility),
+            definitions::check(&seen.workers),
             expired(census),
             activities(census),
             set_aside(census),

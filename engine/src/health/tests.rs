@@ -317,6 +317,7 @@ fn runs_whose_build_nobody_supports_are_found_with_their_age() {
         kind: TaskKind::Workflow,
         name: TypeName::new("work").expect("a name"),
         build: Some(build),
+        fingerprint: None,
         tasks: 3,
         runs: 3,
         since: Timestamp::from_micros(NOW.as_micros() - 600_000_000),

@@ -94,6 +94,7 @@ impl Tables {
                 name: start.name.clone(),
                 queue: start.queue.clone(),
                 build: start.build.clone(),
+                fingerprint: None,
                 status: RunStatus::Pending,
                 wait: None,
                 history_length: start.records.len() as u64,
@@ -272,6 +273,11 @@ impl Tables {
         let now = self.now;
         let row = self.runs.get_mut(&turn.run).expect("a task has a run");
         row.run.history_length = row.history.len() as u64;
+        row.run.fingerprint = row
+            .run
+            .fingerprint
+            .take()
+            .or_else(|| turn.fingerprint.clone());
         row.updated_at = now;
         row.inbox.retain(|record| record.seq > turn.drained);
         row.inbox_drained = turn.drained;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::claim::is_within;
 use super::tables::{Tables, TaskRow};
-use crate::model::{BuildId, Namespace, RunId, TaskStatus, Timestamp};
+use crate::model::{BuildId, Fingerprint, Namespace, RunId, TaskKind, TaskStatus, Timestamp};
 use crate::store::{
     Backlog, Backlogs, BuildChange, BuildStep, Builds, Decided, Ending, Enlistment, OpenRuns, Paid,
     UnderWay, WorkerFilter, WorkerRecord,
@@ -50,7 +50,7 @@ impl Tables {
             let place = (&task.namespace, &task.queue, task.kind.as_str());
             if task.status == TaskStatus::Ready && task.available_at <= self.now {
                 let new = || (BTreeSet::new(), self.backlog(task));
-                let key = (place, &task.name, &task.build);
+                let key = (place, &task.name, &task.build, self.began(task));
                 let (runs, backlog) = found.entry(key).or_insert_with(new);
                 runs.insert(&task.run);
                 backlog.tasks += 1;
@@ -82,6 +82,12 @@ impl Tables {
         }
     }
 
+    /// With what code the run of a workflow task began.
+    fn began(&self, task: &TaskRow) -> Option<&Fingerprint> {
+        let began = self.runs[&task.run].run.fingerprint.as_ref();
+        began.filter(|_| task.kind == TaskKind::Workflow)
+    }
+
     /// One like `task`, of none.
     fn backlog(&self, task: &TaskRow) -> Backlog {
         Backlog {
@@ -90,6 +96,7 @@ impl Tables {
             kind: task.kind,
             name: task.name.clone(),
             build: task.build.clone(),
+            fingerprint: self.began(task).cloned(),
             tasks: 0,
             runs: 0,
             since: self.now,

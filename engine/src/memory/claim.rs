@@ -69,7 +69,7 @@ impl Tables {
         claim: &Claim,
         wanted: &Wanted,
     ) -> (Vec<ClaimedTask>, Option<Timestamp>) {
-        let now = self.now;
+        let (now, runs) = (self.now, &self.runs);
         let suits = |task: &&mut TaskRow| {
             task.status == TaskStatus::Ready
                 && task.namespace == claim.namespace
@@ -92,7 +92,11 @@ impl Tables {
             let build = task.build.as_ref().zip(claim.builds.as_ref());
             let is_meant = claim.only.as_ref().is_none_or(|ids| ids.contains(&task.id));
             let is_supported = build.is_none_or(|(build, of)| of.contains(build));
-            is_meant && is_supported && wanted.names.contains(&task.name)
+            let began = runs[&task.run].run.fingerprint.as_ref();
+            let began = began.filter(|_| task.kind == TaskKind::Workflow);
+            let code = began.zip(claim.fingerprints.as_ref());
+            let is_like = code.is_none_or(|(began, known)| known.contains(began));
+            is_meant && is_supported && is_like && wanted.names.contains(&task.name)
         };
         let due = ready.into_iter();
         let due = due.filter(|task| task.available_at <= now && is_known(task));

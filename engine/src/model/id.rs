@@ -109,6 +109,9 @@ ids! {
     NodeName: "a node name";
     /// The build of a worker that may continue a run.
     BuildId: "a build id";
+    /// What a workflow's code is called that only its like may go on with: the type with the
+    /// definition that its worker was registered with, `type@definition`.
+    Fingerprint: "a fingerprint";
 }
 
 /// Why `text` is no id of at most `longest` bytes.
@@ -138,6 +141,20 @@ impl Default for Namespace {
 impl Default for Queue {
     fn default() -> Self {
         Self(DEFAULT.into())
+    }
+}
+
+impl Fingerprint {
+    /// That of the type `name` with this `definition`.
+    ///
+    /// # Errors
+    /// `Invalid` when both together are longer than an id may be, or hold what none may; and when the
+    /// definition is empty or holds an `@`.
+    pub fn of(name: &TypeName, definition: &str) -> Result<Self> {
+        if definition.is_empty() || definition.contains('@') {
+            return Err(Error::invalid("a definition is empty or holds an @"));
+        }
+        Self::new(format!("{name}@{definition}"))
     }
 }
 

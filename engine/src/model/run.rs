@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BuildId, Failure, Namespace, Payload, Queue, RequestId, RunId, Timestamp, TypeName, WorkflowId,
+    BuildId, Failure, Fingerprint, Namespace, Payload, Queue, RequestId, RunId, Timestamp,
+    TypeName, WorkflowId,
 };
 
 /// Where a run stands.
@@ -183,6 +184,8 @@ pub struct Run {
     pub queue: Queue,
     /// The build that may continue it.
     pub build: Option<BuildId>,
+    /// What its code was when it began, where its worker said so.
+    pub fingerprint: Option<Fingerprint>,
     /// Where it stands.
     pub status: RunStatus,
     /// What it waits for.

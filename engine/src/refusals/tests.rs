@@ -21,6 +21,7 @@ fn worker() -> WorkerRecord {
     let types = Types {
         workflows: [name("work")].into(),
         activities: [name("charge")].into(),
+        ..Types::default()
     };
     WorkerRecord {
         enlistment: Enlistment {
@@ -49,6 +50,7 @@ fn backlog(of: &str, mark: Option<&str>) -> Backlog {
         kind: TaskKind::Workflow,
         name: name(of),
         build: mark.map(build),
+        fingerprint: None,
         tasks: 3,
         runs: 3,
         since: Timestamp::from_micros(NOW.as_micros() - 5_000_000),
@@ -125,6 +127,37 @@ fn the_first_reason_that_holds_is_told() {
         Refusal::WorkersBusy,
         "what has no mark suits all"
     );
+}
+
+#[test]
+fn a_run_stays_with_the_code_with_which_it_began() {
+    let of = |definition: &str| Fingerprint::of(&name("work"), definition).expect("a fingerprint");
+    let with = |definition: &str, is_pinned| {
+        let mut worker = worker();
+        if let Some(types) = &mut worker.enlistment.types {
+            types.definitions = [of(definition)].into();
+            types.is_pinned = is_pinned;
+        }
+        worker
+    };
+    let began = |definition: Option<&str>| Backlog {
+        fingerprint: definition.map(of),
+        ..backlog("work", None)
+    };
+
+    let other = with("two", true);
+    assert_eq!(
+        unbounded(began(Some("one")), std::slice::from_ref(&other)),
+        Refusal::FingerprintDiffers
+    );
+    for able in [with("one", true), with("two", false), worker()] {
+        let workers = [other.clone(), able];
+        assert_eq!(
+            unbounded(began(Some("one")), &workers),
+            Refusal::WorkersBusy
+        );
+    }
+    assert_eq!(unbounded(began(None), &[other]), Refusal::WorkersBusy);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::Quota;
 use crate::model::{
-    AttemptId, BuildId, Namespace, OwnerId, Payload, Queue, Record, Run, RunId, Task, TaskId,
-    TaskKind, Timestamp, TypeName,
+    AttemptId, BuildId, Fingerprint, Namespace, OwnerId, Payload, Queue, Record, Run, RunId, Task,
+    TaskId, TaskKind, Timestamp, TypeName,
 };
 
 /// A request for due tasks of one queue.
@@ -22,6 +22,9 @@ pub struct Claim {
     pub only: Option<Vec<TaskId>>,
     /// The builds that the claimer can continue; `None` for all. A task without a build suits any.
     pub builds: Option<Vec<BuildId>>,
+    /// What the code of the claimer is, of each type; `None` where that does not matter. A run with
+    /// another one recorded is left alone.
+    pub fingerprints: Option<Vec<Fingerprint>>,
     /// What it keeps within, in the order in which they are locked, the same for all who claim.
     /// Claims with a quota in common come one after the other.
     pub quotas: Vec<Quota>,

@@ -45,7 +45,7 @@ macro_rules! run_columns {
         "run_id, namespace, workflow_id, run_number, workflow_type, queue, priority, compatibility, \
          status, wait_reason, closed_reason, history_length, inbox_seq, inbox_drained, turn_epoch, \
          parent_run_id, parent_step_seq, parent_close, continued_to, started_at, updated_at, \
-         closed_at, output_codec, output, failure, buffered_signals, fairness_key, fairness_weight"
+         closed_at, output_codec, output, failure, buffered_signals, fairness_key, fairness_weight, fingerprint"
     };
 }
 pub(super) use run_columns;
@@ -96,6 +96,7 @@ pub(super) struct RunRow {
     /// Empty for none.
     pub(super) fairness_key: String,
     pub(super) fairness_weight: i16,
+    pub(super) fingerprint: Option<String>,
 }
 
 /// A row of `workflow_tasks`.

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::compatibility::Supported;
-use crate::model::{BuildId, Namespace, OwnerId, Queue, TaskKind, Timestamp, TypeName};
+use crate::model::{
+    BuildId, Fingerprint, Namespace, OwnerId, Queue, TaskKind, Timestamp, TypeName,
+};
 
 /// A worker to be seen by others. It counts as alive as long as its process does.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,6 +38,10 @@ pub struct Types {
     pub workflows: BTreeSet<TypeName>,
     /// Of activities.
     pub activities: BTreeSet<TypeName>,
+    /// What the code of its workflows is, where it says so.
+    pub definitions: BTreeSet<Fingerprint>,
+    /// Whether it leaves runs alone that began with other code.
+    pub is_pinned: bool,
 }
 
 /// A worker that counts as alive.
@@ -79,6 +85,8 @@ pub struct Backlog {
     pub name: TypeName,
     /// What their runs are marked with.
     pub build: Option<BuildId>,
+    /// With what code their runs began, for workflow tasks.
+    pub fingerprint: Option<Fingerprint>,
     /// How many.
     pub tasks: u64,
     /// Of how many runs.
@@ -169,6 +177,14 @@ impl WorkerRecord {
     pub(crate) fn knows(&self, kind: TaskKind, name: &TypeName) -> bool {
         let types = self.enlistment.types.as_ref();
         types.is_none_or(|types| types.holds(kind, name))
+    }
+
+    /// Whether it goes on with runs that began with this code, as far as it says.
+    pub(crate) fn goes_on_with(&self, began: Option<&Fingerprint>) -> bool {
+        let types = self.enlistment.types.as_ref();
+        let pins = types.filter(|types| types.is_pinned && !types.definitions.is_empty());
+        let both = pins.zip(began);
+        both.is_none_or(|(types, began)| types.definitions.contains(began))
     }
 
     /// Whether it could go on with runs that are marked so.

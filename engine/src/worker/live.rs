@@ -9,8 +9,9 @@ use coord_core::trace::{Span, SpanKind};
 use coord_core::{Error, Result, TraceContext};
 
 use crate::flow::{Code, Ending, Function, Means, Problem, Progress};
-use crate::model::{Event, EventKind, Ids, Message, Record, RunId, Timestamp, events};
+use crate::model::{Event, EventKind, Fingerprint, Ids, Message, Record, RunId, Timestamp, events};
 use crate::signals::Signal;
+use crate::store::{Fence, Then, Turn};
 use crate::transition::{Draft, Identity, Strain};
 
 /// How many messages are taken before the code looks at them and what it decides may be committed.
@@ -27,6 +28,8 @@ pub(super) struct Live {
     pub(super) chain: u32,
     /// That of the turn under way.
     turn: Span,
+    /// What its code is, to be recorded with its next turn.
+    pub(super) unrecorded: Option<Fingerprint>,
 }
 
 /// Where a run stands after it has run on.
@@ -89,6 +92,7 @@ impl Live {
             inbox: VecDeque::new(),
             chain: 0,
             turn: Span::none(),
+            unrecorded: None,
         };
         drop(entered);
         live.begin(turn);
@@ -118,6 +122,15 @@ impl Live {
     pub(super) fn at_rest(mut self: Box<Self>) -> Box<Self> {
         self.turn = Span::none();
         self
+    }
+
+    /// What is to be committed now, with what its code is, if that is not recorded.
+    pub(super) fn cut(&mut self, fence: Fence, then: Option<Then>) -> Result<Turn> {
+        let turn = self.draft.cut(fence, then)?;
+        Ok(Turn {
+            fingerprint: self.unrecorded.take(),
+            ..turn
+        })
     }
 
     /// Hears of the messages that wait, to be taken as the code runs on.

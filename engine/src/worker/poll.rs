@@ -238,6 +238,7 @@ impl Shop {
             wanted: wanted.collect(),
             only,
             builds: self.core.compatibility().claims(),
+            fingerprints: self.pins(),
             owner: self.core.owner(),
             ttl: self.turn_lease(),
         };

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::attempt::Attempt;
 use crate::flow::{Activity, Context, Function, Running, Workflow, function};
-use crate::model::{Failure, Payload, TaskKind, TypeName};
+use crate::model::{Failure, Fingerprint, Payload, TaskKind, TypeName};
 use crate::store::Types;
 
 /// An activity function, without its types.
@@ -19,6 +19,8 @@ pub(super) type ActivityFunction = dyn Fn(Attempt, Option<Payload>) -> Running +
 pub(super) struct Registry {
     workflows: HashMap<TypeName, Arc<Function>>,
     activities: HashMap<TypeName, Arc<ActivityFunction>>,
+    /// What the code of workflows is, where that was said.
+    definitions: HashMap<TypeName, Fingerprint>,
 }
 
 impl Registry {
@@ -52,6 +54,20 @@ impl Registry {
         self.activities.insert(activity.name(), Arc::new(function));
     }
 
+    pub(super) fn define(&mut self, name: TypeName, fingerprint: Fingerprint) {
+        self.definitions.insert(name, fingerprint);
+    }
+
+    /// What its code of this type is, where that was said.
+    pub(super) fn fingerprint(&self, name: &TypeName) -> Option<&Fingerprint> {
+        self.definitions.get(name)
+    }
+
+    /// What its code is, of each type of which that was said.
+    pub(super) fn fingerprints(&self) -> Vec<Fingerprint> {
+        self.definitions.values().cloned().collect()
+    }
+
     pub(super) fn workflow_named(&self, name: &TypeName) -> Option<&Arc<Function>> {
         self.workflows.get(name)
     }
@@ -61,10 +77,12 @@ impl Registry {
     }
 
     /// All that it can do, as others see it.
-    pub(super) fn types(&self) -> Types {
+    pub(super) fn types(&self, is_pinned: bool) -> Types {
         Types {
             workflows: self.workflows.keys().cloned().collect(),
             activities: self.activities.keys().cloned().collect(),
+            definitions: self.definitions.values().cloned().collect(),
+            is_pinned,
         }
     }
 

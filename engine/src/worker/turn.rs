@@ -102,7 +102,11 @@ impl Shop {
             .inbox
             .first()
             .map_or(run.inbox_seq, |first| first.seq - 1);
-        self.follow(identity, &run.name, events, (drained, turn))
+        let mut live = self.follow(identity, &run.name, events, (drained, turn))?;
+        if run.fingerprint.is_some() {
+            live.unrecorded = None;
+        }
+        Ok(live)
     }
 
     /// Takes the code of `name` along `events`, with the messages up to `drained` taken, in a turn of
@@ -118,7 +122,9 @@ impl Shop {
         let function = self.registry.workflow_named(name).ok_or_else(unknown)?;
         let means = (Arc::clone(&self.core.ids), Arc::clone(&self.core.values));
         let at = (drained, self.core.clock.now(), turn);
-        Live::replay(identity, means, events, &**function, at).map(Box::new)
+        let mut live = Live::replay(identity, means, events, &**function, at)?;
+        live.unrecorded = self.registry.fingerprint(name).cloned();
+        Ok(Box::new(live))
     }
 
     async fn load(&self, run: &RunId, after: u64) -> Result<(LoadedRun, Vec<Event>)> {
@@ -242,7 +248,7 @@ impl Shop {
             let (run, records) = (live.draft.identity().run.clone(), live.draft.cut_events()?);
             (Write::Append(Append { held, run, records }), Vec::new())
         } else {
-            let mut turn = live.draft.cut(Fence::Task(held), Some(Then::Keep))?;
+            let mut turn = live.cut(Fence::Task(held), Some(Then::Keep))?;
             let eager = self.lease_eagerly(live, &mut turn);
             (Write::Turn(Box::new(turn)), eager)
         };
@@ -269,7 +275,7 @@ impl Shop {
             owner: owner.clone(),
             ttl: self.turn_lease(),
         };
-        let mut turn = live.draft.cut(fence, Some(Then::Take(lease)))?;
+        let mut turn = live.cut(fence, Some(Then::Take(lease)))?;
         let eager = self.lease_eagerly(live, &mut turn);
         let task = TaskId::of(&turn.run, 0);
         match self
@@ -293,7 +299,7 @@ impl Shop {
         fence: Fence,
         lease: &LeaseGuard<'_>,
     ) -> Result<(), Trouble> {
-        let mut turn = live.draft.cut(fence, None)?;
+        let mut turn = live.cut(fence, None)?;
         let eager = self.lease_eagerly(&mut live, &mut turn);
         let (run, closed) = (turn.run.clone(), closed(&turn));
         let sent = Instant::now();

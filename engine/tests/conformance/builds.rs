@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use coord_engine::compatibility::Supported;
-use coord_engine::model::{BuildId, RunId, TaskKind, Timeouts, TypeName};
+use coord_engine::model::{BuildId, Fingerprint, RunId, TaskKind, Timeouts, TypeName};
 use coord_engine::store::{
     BuildChange, BuildStep, Claim, Claimed, Ending, Enlistment, Heartbeat, OpenRuns, Quota,
     QuotaOf, Start, Types, WorkerFilter,
@@ -106,6 +106,8 @@ fn worker(name: &str, of: &str, supported: Supported) -> Enlistment {
         types: Some(Types {
             workflows: [name_of("work"), name_of("übung")].into(),
             activities: [name_of("charge")].into(),
+            definitions: [Fingerprint::of(&name_of("work"), "ü-1").expect("a fingerprint")].into(),
+            is_pinned: true,
         }),
         host: Some("häuschen".to_owned()),
     }

@@ -8,6 +8,7 @@ mod claims;
 mod clients;
 mod crowds;
 mod deaths;
+mod definitions;
 mod deploys;
 mod dialect;
 mod doctors;
@@ -325,6 +326,10 @@ on_every_dialect! {
         many_processes_claim_and_commit_side_by_side
         processes_of_their_own_share_the_work
         a_process_that_is_alone_takes_over_at_once
+    }
+    definitions {
+        a_claim_leaves_runs_that_began_with_other_code
+        a_run_stays_with_the_definition_with_which_it_began
     }
     deploys {
         a_rolling_deploy_runs_nothing_on_a_build_that_does_not_support_it

@@ -188,6 +188,10 @@ impl State {
         }
         self.extend(run, &turn.records);
         self.account(turn)?;
+        if let (Some(fingerprint), Some(row)) = (&turn.fingerprint, self.run_mut(run)) {
+            row.fingerprint
+                .get_or_insert_with(|| fingerprint.to_string());
+        }
         if !turn.marks.is_empty() {
             let row = self.runs.get(run).ok_or_else(|| no_run(run))?;
             let namespace = row.namespace.clone();

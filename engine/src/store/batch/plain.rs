@@ -196,6 +196,7 @@ fn is_plain(turn: &Turn) -> bool {
         && turn.deliveries.is_empty()
         && turn.marks.is_empty()
         && turn.buffered.is_none()
+        && turn.fingerprint.is_none()
         && !goes_on
 }
 

@@ -110,6 +110,7 @@ fn claim() -> Claim {
         queue: Queue::default(),
         wanted: Vec::new(),
         only: None,
+        fingerprints: None,
         builds: None,
         quotas: Vec::new(),
         owner: crate::model::OwnerId::new("o").expect("an owner"),

@@ -13,6 +13,7 @@ use super::super::{
 use super::Mysql;
 use super::batch::{Transaction, json};
 use super::error::{at, at_commit};
+use super::handed::{self, of_code};
 use super::quotas;
 use super::shares;
 use super::sql::{self, event_columns, ids};
@@ -30,8 +31,9 @@ macro_rules! probe {
             $priority,
             " AND available_at <= ? AND JSON_CONTAINS(?, JSON_QUOTE(name))
                 AND (compatibility IS NULL OR ? IS NULL
-                     OR JSON_CONTAINS(?, JSON_QUOTE(compatibility)))
-              ORDER BY available_at, task_id LIMIT ?)"
+                     OR JSON_CONTAINS(?, JSON_QUOTE(compatibility)))",
+            of_code!("workflow_tasks"),
+            " ORDER BY available_at, task_id LIMIT ?)"
         )
     };
 }
@@ -222,6 +224,7 @@ async fn look(pool: &MySqlPool, claim: &Claim, (now, factor): (i64, u32)) -> Res
         // What is not wanted is of no tenant.
         let namespace = wanted.map(|_| claim.namespace.as_str());
         let names = json(wanted.map_or(&[][..], |wanted| &wanted.names))?;
+        let code = handed::code(claim, kind)?;
         let limit = u64::from(wanted.map_or(0, |wanted| wanted.limit)) * u64::from(factor);
         for _ in 0..Priority::COUNT {
             query = query
@@ -231,6 +234,8 @@ async fn look(pool: &MySqlPool, claim: &Claim, (now, factor): (i64, u32)) -> Res
                 .bind(names.clone())
                 .bind(builds.clone())
                 .bind(builds.clone())
+                .bind(code.clone())
+                .bind(code.clone())
                 .bind(limit);
         }
         query = query.bind(limit);

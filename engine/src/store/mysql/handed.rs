@@ -12,7 +12,29 @@ use super::claim::{self, CLAIMING, LookRow};
 use super::error::at;
 use super::shares;
 use super::sql::ids;
-use crate::model::TaskId;
+use crate::model::{TaskId, TaskKind};
+
+/// Not those of runs that began with other code than the claimer has. Both parameters are that, as
+/// [`code`] gives it.
+macro_rules! of_code {
+    ($task:literal) => {
+        concat!(
+            " AND (? IS NULL OR NOT EXISTS (SELECT 1 FROM workflow_runs began
+                WHERE began.run_id = ",
+            $task,
+            ".run_id AND began.fingerprint IS NOT NULL
+                  AND NOT JSON_CONTAINS(?, JSON_QUOTE(began.fingerprint))))"
+        )
+    };
+}
+pub(super) use of_code;
+
+/// The code of the claimer, where it matters for tasks of `kind`.
+pub(super) fn code(claim: &Claim, kind: TaskKind) -> Result<Option<String>> {
+    let known = claim.fingerprints.as_ref();
+    let known = known.filter(|_| kind == TaskKind::Workflow);
+    known.map(json).transpose()
+}
 
 /// Those of certain tasks of one kind that may be claimed, without a lock.
 const THESE: &str = concat!(
@@ -22,8 +44,9 @@ const THESE: &str = concat!(
       WHERE t.status = 'ready' AND t.namespace = ? AND t.queue = ? AND t.task_type = ?
         AND t.available_at <= ? AND JSON_CONTAINS(?, JSON_QUOTE(t.name))
         AND (t.compatibility IS NULL OR ? IS NULL
-             OR JSON_CONTAINS(?, JSON_QUOTE(t.compatibility)))
-      ORDER BY t.priority, t.available_at, t.task_id"
+             OR JSON_CONTAINS(?, JSON_QUOTE(t.compatibility)))",
+    of_code!("t"),
+    " ORDER BY t.priority, t.available_at, t.task_id"
 );
 
 pub(super) async fn claim(store: &Mysql, claim: &Claim) -> Result<Claimed> {
@@ -52,6 +75,7 @@ async fn look(
     (only, now): (&str, i64),
 ) -> Result<Vec<LookRow>> {
     let builds = claim.builds.as_ref().map(json).transpose()?;
+    let code = code(claim, wanted.kind)?;
     let found = sqlx::query_as(THESE)
         .bind(only)
         .bind(claim.namespace.as_str())
@@ -61,6 +85,8 @@ async fn look(
         .bind(json(&wanted.names)?)
         .bind(builds.clone())
         .bind(builds)
+        .bind(code.clone())
+        .bind(code)
         .fetch_all(&store.pool)
         .await;
     found.map_err(at(CLAIMING))

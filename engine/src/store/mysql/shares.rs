@@ -12,6 +12,7 @@ use super::Mysql;
 use super::batch::json;
 use super::claim::{CLAIMING, LookRow};
 use super::error::{at, at_commit};
+use super::handed::{self, of_code};
 use super::sql::clock;
 use crate::model::TaskKind;
 
@@ -51,13 +52,16 @@ const WITHOUT: &str = page!("fairness_key = ?");
 const PAGE: &str = page!("fairness_key > ?");
 
 /// What a claim would take of one portion of a share, in the order of the index.
-const PORTION: &str = "
+const PORTION: &str = concat!(
+    "
     (SELECT ? AS place, task_id, available_at
      FROM workflow_tasks FORCE INDEX (workflow_tasks_shared)
      WHERE status = 'ready' AND namespace = ? AND queue = ? AND task_type = ?
        AND fairness_key = ? AND priority = ? AND available_at <= ? AND JSON_CONTAINS(?, JSON_QUOTE(name))
-       AND (compatibility IS NULL OR ? IS NULL OR JSON_CONTAINS(?, JSON_QUOTE(compatibility)))
-     ORDER BY available_at, task_id LIMIT ? OFFSET ?)";
+       AND (compatibility IS NULL OR ? IS NULL OR JSON_CONTAINS(?, JSON_QUOTE(compatibility)))",
+    of_code!("workflow_tasks"),
+    " ORDER BY available_at, task_id LIMIT ? OFFSET ?)"
+);
 
 const CHARGE: &str = concat!(
     "INSERT INTO engine_shares (namespace, queue, task_type, fairness_key, priority,
@@ -170,7 +174,7 @@ async fn candidates(
     }
     sql.push_str(" ORDER BY place, available_at, task_id");
     let builds = claim.builds.as_ref().map(json).transpose()?;
-    let names = json(&wanted.names)?;
+    let (names, code) = (json(&wanted.names)?, handed::code(claim, wanted.kind)?);
     // Its length is that of the portions: nothing to be kept prepared.
     let mut query = sqlx::query_as(sqlx::AssertSqlSafe(sql)).persistent(false);
     for (place, portion) in (0_i64..).zip(portions) {
@@ -185,6 +189,8 @@ async fn candidates(
             .bind(names.clone())
             .bind(builds.clone())
             .bind(builds.clone())
+            .bind(code.clone())
+            .bind(code.clone())
             .bind(portion.most)
             .bind(portion.beyond);
     }

@@ -140,7 +140,7 @@ pub(super) const PUT_RUNS: &str = concat!(
         w.`turn_epoch`, w.`parent_run_id`, w.`parent_step_seq`, w.`parent_close`,
         w.`continued_to`, w.`started_at`, w.`updated_at`, w.`closed_at`, w.`output_codec`,
         unhex(w.`output`), w.`failure`, w.`buffered_signals`, w.`fairness_key`,
-        w.`fairness_weight`
+        w.`fairness_weight`, w.`fingerprint`
      FROM JSON_TABLE(?, '$[*]' COLUMNS (
             `run_id` LONGTEXT CHARACTER SET utf8mb4 PATH '$.run_id',
             `namespace` LONGTEXT CHARACTER SET utf8mb4 PATH '$.namespace',
@@ -169,7 +169,8 @@ pub(super) const PUT_RUNS: &str = concat!(
             `failure` LONGTEXT CHARACTER SET utf8mb4 PATH '$.failure',
             `buffered_signals` BIGINT PATH '$.buffered_signals',
             `fairness_key` LONGTEXT CHARACTER SET utf8mb4 PATH '$.fairness_key',
-            `fairness_weight` BIGINT PATH '$.fairness_weight')) w
+            `fairness_weight` BIGINT PATH '$.fairness_weight',
+            `fingerprint` LONGTEXT CHARACTER SET utf8mb4 PATH '$.fingerprint')) w
      ON DUPLICATE KEY UPDATE
         status = VALUES(status), wait_reason = VALUES(wait_reason),
         closed_reason = VALUES(closed_reason), history_length = VALUES(history_length),
@@ -177,7 +178,8 @@ pub(super) const PUT_RUNS: &str = concat!(
         turn_epoch = VALUES(turn_epoch), continued_to = VALUES(continued_to),
         updated_at = VALUES(updated_at), closed_at = VALUES(closed_at),
         output_codec = VALUES(output_codec), output = VALUES(output),
-        failure = VALUES(failure), buffered_signals = VALUES(buffered_signals)"
+        failure = VALUES(failure), buffered_signals = VALUES(buffered_signals),
+        fingerprint = VALUES(fingerprint)"
 );
 
 pub(super) const ADD_HISTORY: &str = "

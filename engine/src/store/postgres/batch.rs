@@ -175,7 +175,7 @@ fn runs_of<'q>(query: PgQuery<'q>, rows: &'q [RunRow]) -> PgQuery<'q> {
         run_id namespace workflow_id run_number workflow_type queue priority compatibility status
         wait_reason closed_reason history_length inbox_seq inbox_drained turn_epoch parent_run_id
         parent_step_seq parent_close continued_to started_at updated_at closed_at output_codec
-        output failure buffered_signals fairness_key fairness_weight)
+        output failure buffered_signals fairness_key fairness_weight fingerprint)
 }
 
 fn tasks_of<'q>(query: PgQuery<'q>, rows: &'q [TaskRow]) -> PgQuery<'q> {

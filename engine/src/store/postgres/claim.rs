@@ -12,7 +12,7 @@ use super::super::{
 };
 use super::batch::bind;
 use super::error::{at, at_commit};
-use super::handed::{self, leased};
+use super::handed::{self, leased, of_code};
 use super::shares;
 use super::single::Single;
 use super::sql::{self, clock, event_columns, never};
@@ -22,7 +22,7 @@ use crate::model::{Priority, TaskKind};
 /// The due tasks of one kind from portions of shares, each in the order of the index. No more are
 /// locked than are taken: a portion is probed only while the ones before it left something to take.
 macro_rules! due {
-    ($kind:literal, $names:literal, $most:literal, $portions:literal) => {
+    ($kind:literal, $names:literal, $most:literal, $portions:literal, $code:expr) => {
         concat!(
             "AS MATERIALIZED (
         SELECT probe.task_id
@@ -39,8 +39,9 @@ macro_rules! due {
               AND t.name = ANY (",
             $names,
             ")
-              AND (t.compatibility IS NULL OR $3::text[] IS NULL OR t.compatibility = ANY ($3))
-            ORDER BY t.available_at, t.task_id LIMIT p.most OFFSET p.beyond
+              AND (t.compatibility IS NULL OR $3::text[] IS NULL OR t.compatibility = ANY ($3))",
+            $code,
+            " ORDER BY t.available_at, t.task_id LIMIT p.most OFFSET p.beyond
             FOR UPDATE SKIP LOCKED) probe
         LIMIT ",
             $most,
@@ -74,7 +75,8 @@ pub(super) const CLAIM: &str = concat!(
         "workflow",
         "$4",
         "$5",
-        "$11::text[], $12::int2[], $13::int8[], $14::int8[]"
+        "$11::text[], $12::int2[], $13::int8[], $14::int8[]",
+        of_code!("$19")
     ),
     ",
      activities ",
@@ -82,7 +84,8 @@ pub(super) const CLAIM: &str = concat!(
         "activity",
         "$6",
         "$7",
-        "$15::text[], $16::int2[], $17::int8[], $18::int8[]"
+        "$15::text[], $16::int2[], $17::int8[], $18::int8[]",
+        ""
     ),
     ",
      ",
@@ -287,7 +290,8 @@ async fn take_portions(
         let of_kind = of_kind.map_or(&[][..], |(_, portions)| portions);
         query = bind!(query, of_kind; fairness_key priority most beyond);
     }
-    let rows = query.fetch_all(&mut *connection).await;
+    let code = claim.fingerprints.as_ref().map(|known| texts(known));
+    let rows = query.bind(code).fetch_all(&mut *connection).await;
     let rows = rows.map_err(at_commit(WHAT))?;
     let (looked, is_shared, tasks) = looked(&rows).map_err(at(WHAT))?;
     store.shared.set(claim, is_shared);

@@ -41,9 +41,25 @@ macro_rules! leased {
 }
 pub(super) use leased;
 
+/// Not those of runs that began with other code than the claimer has.
+macro_rules! of_code {
+    ($known:literal) => {
+        concat!(
+            " AND (",
+            $known,
+            "::text[] IS NULL OR NOT EXISTS (SELECT FROM workflow_runs began
+                WHERE began.run_id = t.run_id AND began.fingerprint IS NOT NULL
+                  AND began.fingerprint <> ALL (",
+            $known,
+            ")))"
+        )
+    };
+}
+pub(super) use of_code;
+
 /// Those of certain tasks of one kind that may be claimed.
 macro_rules! these {
-    ($kind:literal, $names:literal, $most:literal) => {
+    ($kind:literal, $names:literal, $most:literal, $code:expr) => {
         concat!(
             "AS MATERIALIZED (
         SELECT t.task_id FROM workflow_tasks t
@@ -53,8 +69,9 @@ macro_rules! these {
             "' AND t.available_at <= (SELECT now FROM clock) AND t.name = ANY (",
             $names,
             ")
-          AND (t.compatibility IS NULL OR $3::text[] IS NULL OR t.compatibility = ANY ($3))
-        ORDER BY t.priority, t.available_at, t.task_id LIMIT ",
+          AND (t.compatibility IS NULL OR $3::text[] IS NULL OR t.compatibility = ANY ($3))",
+            $code,
+            " ORDER BY t.priority, t.available_at, t.task_id LIMIT ",
             $most,
             " FOR UPDATE SKIP LOCKED)"
         )
@@ -66,10 +83,10 @@ const CLAIM: &str = concat!(
     clock!(),
     " AS now),
      turns ",
-    these!("workflow", "$4", "$5"),
+    these!("workflow", "$4", "$5", of_code!("$12")),
     ",
      activities ",
-    these!("activity", "$6", "$7"),
+    these!("activity", "$6", "$7", ""),
     ",
      ",
     leased!(),
@@ -113,6 +130,7 @@ async fn take_these(
         .bind(answers::span(claim.ttl))
         .bind(activities.map_or(Vec::new(), |it| texts(&it.attempts)))
         .bind(texts(only))
+        .bind(claim.fingerprints.as_ref().map(|known| texts(known)))
         .fetch_all(&mut *connection)
         .await;
     let rows = rows.map_err(at_commit(WHAT))?;

@@ -98,7 +98,7 @@ pub(super) const PUT_RUNS: &str = concat!(
         $7::int2[], $8::text[], $9::text[], $10::text[], $11::text[], $12::int8[], $13::int8[],
         $14::int8[], $15::int8[], $16::text[], $17::int8[], $18::text[], $19::text[], $20::int8[],
         $21::int8[], $22::int8[], $23::text[], $24::bytea[], $25::text[], $26::int8[], $27::text[],
-        $28::int2[])
+        $28::int2[], $29::text[])
      ON CONFLICT (run_id) DO UPDATE SET
         status = excluded.status, wait_reason = excluded.wait_reason,
         closed_reason = excluded.closed_reason, history_length = excluded.history_length,
@@ -106,7 +106,7 @@ pub(super) const PUT_RUNS: &str = concat!(
         turn_epoch = excluded.turn_epoch, continued_to = excluded.continued_to,
         updated_at = excluded.updated_at, closed_at = excluded.closed_at,
         output_codec = excluded.output_codec, output = excluded.output, failure = excluded.failure,
-        buffered_signals = excluded.buffered_signals"
+        buffered_signals = excluded.buffered_signals, fingerprint = excluded.fingerprint"
 );
 
 pub(super) const ADD_HISTORY: &str = "

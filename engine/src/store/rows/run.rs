@@ -5,7 +5,8 @@ use coord_core::{Error, Result};
 use super::super::Start;
 use super::{RunRow, failure_of, failure_text, of_fairness, payload, read, signed, some, unsigned};
 use crate::model::{
-    BuildId, Closed, Namespace, Queue, Run, RunId, RunStatus, Timestamp, TypeName, Wait, WorkflowId,
+    BuildId, Closed, Fingerprint, Namespace, Queue, Run, RunId, RunStatus, Timestamp, TypeName,
+    Wait, WorkflowId,
 };
 
 impl RunRow {
@@ -42,6 +43,7 @@ impl RunRow {
             buffered_signals: signed(start.buffered()),
             fairness_key: fairness_key.to_owned(),
             fairness_weight,
+            fingerprint: None,
         }
     }
 
@@ -116,6 +118,7 @@ impl RunRow {
             name: read::<TypeName>(self.workflow_type, "name")?,
             queue: read::<Queue>(self.queue, "queue")?,
             build: some::<BuildId>(self.compatibility, "build id")?,
+            fingerprint: some::<Fingerprint>(self.fingerprint, "fingerprint")?,
             status,
             wait,
             history_length: unsigned(self.history_length)?,

@@ -104,16 +104,19 @@ impl WorkerRow {
 macro_rules! backlogs_of_tasks {
     ($now:literal, $scope:literal) => {
         concat!(
-            "SELECT namespace, queue, task_type, name, compatibility, COUNT(*) AS tasks,
+            "SELECT namespace, queue, task_type, name, compatibility, fingerprint, COUNT(*) AS tasks,
                 COUNT(DISTINCT run_id) AS runs, MIN(available_at) AS since
-             FROM (SELECT namespace, queue, task_type, name, compatibility, run_id, available_at
+             FROM (SELECT namespace, queue, task_type, name, compatibility, run_id, available_at,
+                    CASE WHEN task_type = 'workflow' THEN (SELECT began.fingerprint
+                        FROM workflow_runs began WHERE began.run_id = workflow_tasks.run_id) END
+                        AS fingerprint
                 FROM workflow_tasks WHERE status = 'ready' AND available_at <= ",
             $now,
             " AND ",
             $scope,
             " LIMIT 100000) t
-             GROUP BY namespace, queue, task_type, name, compatibility
-             ORDER BY namespace, queue, task_type, name, compatibility"
+             GROUP BY namespace, queue, task_type, name, compatibility, fingerprint
+             ORDER BY namespace, queue, task_type, name, compatibility, fingerprint"
         )
     };
 }
@@ -154,6 +157,7 @@ pub(in super::super) struct BacklogRow {
     task_type: String,
     name: String,
     compatibility: Option<String>,
+    fingerprint: Option<String>,
     tasks: i64,
     runs: i64,
     since: i64,
@@ -198,6 +202,7 @@ impl BacklogRow {
             kind: answers::kind_of(&self.task_type),
             name: read(self.name, "name")?,
             build: some(self.compatibility, "build id")?,
+            fingerprint: some(self.fingerprint, "fingerprint")?,
             tasks: unsigned(self.tasks)?,
             runs: unsigned(self.runs)?,
             since: Timestamp::from_micros(self.since),

@@ -12,7 +12,7 @@ use super::super::{
 use super::Sqlite;
 use super::batch::json;
 use super::error::{at, at_commit};
-use super::handed::{candidates, portioned, these};
+use super::handed::{candidates, of_code, portioned, these};
 use super::quotas;
 use super::shares;
 use super::sql::{self, clock, event_columns};
@@ -31,8 +31,9 @@ macro_rules! probe {
             $now,
             " AND name IN (SELECT value FROM json_each(?4))
                AND (compatibility IS NULL OR ?5 IS NULL
-                    OR compatibility IN (SELECT value FROM json_each(?5)))
-             ORDER BY available_at, task_id LIMIT ?6)"
+                    OR compatibility IN (SELECT value FROM json_each(?5)))",
+            of_code!("?7"),
+            " ORDER BY available_at, task_id LIMIT ?6)"
         )
     };
 }
@@ -77,8 +78,9 @@ pub(super) const PORTION: &str = concat!(
     clock!(),
     " AND name IN (SELECT value FROM json_each(?4))
        AND (compatibility IS NULL OR ?5 IS NULL
-            OR compatibility IN (SELECT value FROM json_each(?5)))
-     ORDER BY available_at, task_id LIMIT ?6 OFFSET ?9"
+            OR compatibility IN (SELECT value FROM json_each(?5)))",
+    of_code!("?10"),
+    " ORDER BY available_at, task_id LIMIT ?6 OFFSET ?9"
 );
 
 /// Of tasks without a key, and of those with one.

@@ -10,7 +10,30 @@ use super::batch::json;
 use super::claim::{CANDIDATES, Candidate, PORTION};
 use super::error::at;
 use super::sql::clock;
-use crate::model::TaskId;
+use crate::model::{TaskId, TaskKind};
+
+/// Not those of runs that began with other code than the claimer has.
+macro_rules! of_code {
+    ($known:literal) => {
+        concat!(
+            " AND (",
+            $known,
+            " IS NULL OR NOT EXISTS (SELECT 1 FROM workflow_runs began
+                WHERE began.run_id = workflow_tasks.run_id AND began.fingerprint IS NOT NULL
+                  AND began.fingerprint NOT IN (SELECT value FROM json_each(",
+            $known,
+            "))))"
+        )
+    };
+}
+pub(super) use of_code;
+
+/// The code of the claimer, where it matters for what is wanted.
+fn code(claim: &Claim, wanted: &Wanted) -> Result<Option<String>> {
+    let known = claim.fingerprints.as_ref();
+    let known = known.filter(|_| wanted.kind == TaskKind::Workflow);
+    known.map(json).transpose()
+}
 
 /// Those of certain tasks that may be claimed.
 const THESE: &str = concat!(
@@ -20,8 +43,9 @@ const THESE: &str = concat!(
     clock!(),
     " AND name IN (SELECT value FROM json_each(?4))
        AND (compatibility IS NULL OR ?5 IS NULL
-            OR compatibility IN (SELECT value FROM json_each(?5)))
-     ORDER BY priority, available_at, task_id LIMIT ?6"
+            OR compatibility IN (SELECT value FROM json_each(?5)))",
+    of_code!("?8"),
+    " ORDER BY priority, available_at, task_id LIMIT ?6"
 );
 
 /// What a claim would take where nothing with a key is due.
@@ -38,6 +62,7 @@ pub(super) async fn candidates(
         .bind(json(&wanted.names)?)
         .bind(builds)
         .bind(i64::from(wanted.limit))
+        .bind(code(claim, wanted)?)
         .fetch_all(connection)
         .await
         .map_err(at("looking for tasks"))
@@ -50,7 +75,7 @@ pub(super) async fn portioned(
     portions: &[Portion],
 ) -> Result<Vec<Candidate>> {
     let builds = claim.builds.as_ref().map(json).transpose()?;
-    let names = json(&wanted.names)?;
+    let (names, code) = (json(&wanted.names)?, code(claim, wanted)?);
     let (mut left, mut found) = (i64::from(wanted.limit), Vec::new());
     for portion in portions {
         if left <= 0 {
@@ -66,6 +91,7 @@ pub(super) async fn portioned(
             .bind(portion.fairness_key.as_str())
             .bind(portion.priority)
             .bind(portion.beyond)
+            .bind(code.as_deref())
             .fetch_all(&mut *connection)
             .await
             .map_err(at("looking for tasks"))?;
@@ -90,6 +116,7 @@ pub(super) async fn these(
         .bind(builds)
         .bind(i64::from(wanted.limit))
         .bind(json(only)?)
+        .bind(code(claim, wanted)?)
         .fetch_all(connection)
         .await
         .map_err(at("looking for tasks"))

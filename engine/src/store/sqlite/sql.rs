@@ -88,7 +88,7 @@ pub(super) const PUT_RUNS: &str = concat!(
         value->>'parent_step_seq', value->>'parent_close', value->>'continued_to',
         value->>'started_at', value->>'updated_at', value->>'closed_at', value->>'output_codec',
         unhex(value->>'output'), value->>'failure', value->>'buffered_signals',
-        value->>'fairness_key', value->>'fairness_weight'
+        value->>'fairness_key', value->>'fairness_weight', value->>'fingerprint'
      FROM json_each(?1) WHERE true
      ON CONFLICT (run_id) DO UPDATE SET
         status = excluded.status, wait_reason = excluded.wait_reason,
@@ -97,7 +97,7 @@ pub(super) const PUT_RUNS: &str = concat!(
         turn_epoch = excluded.turn_epoch, continued_to = excluded.continued_to,
         updated_at = excluded.updated_at, closed_at = excluded.closed_at,
         output_codec = excluded.output_codec, output = excluded.output, failure = excluded.failure,
-        buffered_signals = excluded.buffered_signals"
+        buffered_signals = excluded.buffered_signals, fingerprint = excluded.fingerprint"
 );
 
 pub(super) const ADD_HISTORY: &str = "

@@ -2,7 +2,8 @@
 
 use super::{Deliver, Held, Lease, Start};
 use crate::model::{
-    AttemptId, Closed, Due, Marks, Priority, Queue, Record, RunId, TaskId, Timeouts, TypeName, Wait,
+    AttemptId, Closed, Due, Fingerprint, Marks, Priority, Queue, Record, RunId, TaskId, Timeouts,
+    TypeName, Wait,
 };
 
 /// Events that a turn adds while it goes on, under the lease of the run's workflow task.
@@ -73,6 +74,9 @@ pub struct Turn {
     pub not_started: Option<Record>,
     /// Messages for other runs. One that is closed or not there is passed over.
     pub deliveries: Vec<Deliver>,
+    /// What the code is that the run goes on with, where that is not recorded: from here on only its
+    /// like goes on with it.
+    pub fingerprint: Option<Fingerprint>,
     /// What the run is found and described by from here on.
     pub marks: Marks,
     /// What becomes of the run.

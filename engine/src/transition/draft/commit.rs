@@ -51,6 +51,7 @@ impl Draft {
                 .map(Event::record)
                 .collect::<Result<_>>()?,
             drained: self.drained,
+            fingerprint: None,
             buffered: (buffered != was_buffered).then_some(buffered as u64),
             activities: pending.activities,
             dropped: pending

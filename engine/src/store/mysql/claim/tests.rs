@@ -25,7 +25,8 @@ async fn a_claim_reads_no_row_that_is_not_due_and_locks_by_the_primary_key() {
     for _ in 0..2 {
         for _ in 0..Priority::COUNT {
             query = query.bind("n").bind("q").bind(1_i64);
-            query = query.bind("[]").bind("[]").bind("[]").bind(1_u64);
+            query = query.bind("[]").bind("[]").bind("[]");
+            query = query.bind("[]").bind("[]").bind(1_u64);
         }
         query = query.bind(1_u64);
         for _ in 0..Priority::COUNT {

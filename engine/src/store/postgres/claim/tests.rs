@@ -49,6 +49,7 @@ async fn a_claim_reads_no_row_that_is_not_due() {
         .bind((0..10_i16).collect::<Vec<_>>())
         .bind(vec![5_i64; 10])
         .bind(vec![0_i64; 10])
+        .bind(None::<Vec<String>>)
         .fetch_all(&mut connection)
         .await
         .expect("a plan");

@@ -23,6 +23,7 @@ async fn a_claim_reads_no_row_that_is_not_due() {
         .bind("[]")
         .bind(None::<String>)
         .bind(1_i64)
+        .bind(Some("[]"))
         .fetch_all(&mut connection)
         .await
         .expect("a plan");
