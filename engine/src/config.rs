@@ -22,7 +22,9 @@ use crate::model::{Namespace, NodeName, Queue};
 use crate::quotas::Quotas;
 use crate::recovery::Recovery;
 use crate::store::Place;
-use hints::{Driver, Mode, Validation};
+#[cfg(feature = "redis")]
+use hints::Mode;
+use hints::{Driver, Validation};
 use variables as v;
 
 pub use read::LogLevel;
@@ -95,6 +97,7 @@ pub struct EngineConfig {
     place: Place,
     is_pooled: bool,
     drivers: Vec<Driver>,
+    #[cfg(feature = "redis")]
     mode: Mode,
     validation: Validation,
     #[cfg(feature = "redis")]
@@ -112,6 +115,12 @@ impl EngineConfig {
     pub fn from_env(env: &Env) -> Result<Self> {
         let place = database::place(env)?;
         let drivers = hints::drivers(env, &place)?;
+        // A word that is none is refused whether or not there is something to hand tasks over by.
+        #[cfg_attr(
+            not(feature = "redis"),
+            expect(unused_variables, reason = "only Redis hands over")
+        )]
+        let mode = hints::mode(env)?;
         let recovery = read::recovery(env)?;
         let namespace = read::id(env, &v::NAMESPACE, Namespace::new)?;
         Ok(Self {
@@ -135,7 +144,8 @@ impl EngineConfig {
             place,
             is_pooled: env.flag(&v::DB_POOLER)?.unwrap_or(false),
             drivers,
-            mode: hints::mode(env)?,
+            #[cfg(feature = "redis")]
+            mode,
             validation: hints::validation(env)?,
             #[cfg(feature = "redis")]
             redis: coord_redis::Config::from_env(env)?,
