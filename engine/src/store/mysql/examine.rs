@@ -113,7 +113,8 @@ async fn plan(connection: &mut MySqlConnection) -> Plan {
     for _ in 0..2 {
         for _ in 0..Priority::COUNT {
             query = query.bind("n").bind("q").bind(1_i64);
-            query = query.bind("[]").bind("[]").bind("[]").bind(1_u64);
+            query = query.bind("[]").bind("[]").bind("[]");
+            query = query.bind("[]").bind("[]").bind(1_u64);
         }
         query = query.bind(1_u64);
         for _ in 0..Priority::COUNT {

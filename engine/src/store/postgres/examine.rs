@@ -108,6 +108,7 @@ async fn plan(connection: &mut PgConnection) -> Result<Plan> {
         "ARRAY[0]",
         "ARRAY[1]",
         "ARRAY[0]",
+        "NULL::text[]",
     ];
     let mut sql = CLAIM.to_owned();
     for (place, value) in values.iter().enumerate().rev() {
