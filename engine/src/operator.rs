@@ -9,6 +9,7 @@ mod exposition;
 mod figures;
 mod refused;
 mod snapshot;
+mod taken;
 
 pub use figures::{Connections, Figures, Quantiles};
 pub(crate) use figures::{Counters, Counts};
@@ -49,7 +50,7 @@ impl Engine {
         let backlogs = store.backlogs().await?;
         let refusals = Refusals::of(&backlogs, &workers, &core.quotas);
         let blocked = Blocked::of(backlogs, &workers);
-        let seen = snapshot::Seen {
+        let seen = taken::Seen {
             census: &census,
             survey: &survey,
             tenants: &tenants,
@@ -60,6 +61,6 @@ impl Engine {
         let required = core.compatibility().current();
         let times = (core.recovery, core.retention);
         let hints = (self.wake_health(), core.wake.dispatch());
-        Ok(snapshot::of(&seen, required, times, hints))
+        Ok(taken::of(&seen, required, times, hints))
     }
 }
