@@ -1,4 +1,4 @@
-//! How a transaction begins on a server.
+//! How a transaction begins on a server, and how a connection comes back.
 
 use std::io;
 use std::time::Duration;
@@ -7,6 +7,8 @@ use sqlx::{ConnectOptions, Connection, Database, Pool, SqlSafeStr, Transaction};
 
 /// How long the server may take to say why nobody connects.
 const ANSWER: Duration = Duration::from_secs(1);
+/// How long the rest of an answer may take that nobody waits for any more.
+const REST: Duration = Duration::from_secs(2);
 
 /// Begins a transaction with `how` on a connection of `pool`.
 ///
@@ -30,6 +32,20 @@ pub(super) async fn begin<D: Database>(
     });
     // It ends early only with the runtime.
     begun.await.unwrap_or(Err(sqlx::Error::PoolClosed))
+}
+
+/// Reads what is left of the answer to a call that was dropped, before the connection goes to
+/// another one. Where it takes long, or for ever as from a server that is cut off, the connection
+/// would keep its place in the pool for as long, so it is given up. Over TLS the driver then still
+/// waits for the server to say goodbye.
+pub(super) async fn read_rest(connection: &mut impl Connection) -> sqlx::Result<bool> {
+    match tokio::time::timeout(REST, connection.flush()).await {
+        Ok(read) => read.map(|()| true),
+        Err(_) => {
+            let reason = "the answer to a call that was dropped does not come";
+            Err(sqlx::Error::Protocol(reason.to_owned()))
+        }
+    }
 }
 
 /// What is behind `error`: a pool that is refused tries again until its patience ends, and says

@@ -4,7 +4,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, Executor, Transaction};
 
-use super::super::begin::{begin, reason};
+use super::super::begin::{begin, read_rest, reason};
 use super::{ACQUIRE, Statements, kept};
 use crate::operator::Connections;
 
@@ -45,6 +45,7 @@ impl Sessions {
                     Ok(true)
                 })
             })
+            .after_release(|connection, _| Box::pin(read_rest(connection)))
             .after_connect(move |connection, _| {
                 Box::pin(async move {
                     if statements.named {
@@ -86,6 +87,8 @@ impl Sessions {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::store::test_server as server;
 
@@ -109,5 +112,31 @@ mod tests {
         got.expect("the lock, when the server has ended the other");
         let late = sqlx::raw_sql("COMMIT").execute(&mut still).await;
         late.expect_err("it was ended");
+    }
+
+    #[tokio::test]
+    async fn a_call_that_was_dropped_before_a_late_answer_does_not_keep_its_connection() {
+        let url = format!(
+            "{}/postgres?sslmode=disable",
+            server::url(&server::POSTGRES)
+        );
+        let options = url.parse().expect("a url");
+        let sessions = Sessions::open(1, options, Statements { named: true });
+        if server::needed(&server::POSTGRES, sessions.bare().await).is_none() {
+            return;
+        }
+        let late = async {
+            let mut connection = sessions.bare().await.expect("a connection");
+            let late = sqlx::query("SELECT pg_sleep(60)");
+            late.execute(&mut *connection).await
+        };
+        let dropped = tokio::time::timeout(Duration::from_millis(500), late).await;
+        dropped.expect_err("it takes a minute");
+
+        let mut next = sessions.bare().await.expect("another connection");
+
+        let one = sqlx::query_scalar("SELECT 1").fetch_one(&mut *next).await;
+        let one: i32 = one.expect("an answer");
+        assert_eq!(one, 1);
     }
 }
