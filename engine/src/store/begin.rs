@@ -39,13 +39,12 @@ pub(super) async fn begin<D: Database>(
 /// would keep its place in the pool for as long, so it is given up. Over TLS the driver then still
 /// waits for the server to say goodbye.
 pub(super) async fn read_rest(connection: &mut impl Connection) -> sqlx::Result<bool> {
-    match tokio::time::timeout(REST, connection.flush()).await {
-        Ok(read) => read.map(|()| true),
-        Err(_) => {
-            let reason = "the answer to a call that was dropped does not come";
-            Err(sqlx::Error::Protocol(reason.to_owned()))
-        }
-    }
+    let silent = |_| {
+        let reason = "the answer to a call that was dropped does not come";
+        Err(sqlx::Error::Protocol(reason.to_owned()))
+    };
+    let read = tokio::time::timeout(REST, connection.flush()).await;
+    read.unwrap_or_else(silent).map(|()| true)
 }
 
 /// What is behind `error`: a pool that is refused tries again until its patience ends, and says
