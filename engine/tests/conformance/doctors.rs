@@ -94,7 +94,10 @@ pub(crate) async fn a_transaction_that_is_under_way_for_long_is_found(stage: Sta
     };
     let waits = Duration::from_millis(1);
 
-    // MySQL notes a new transaction a moment later, and with whole seconds.
+    // InnoDB shows transactions as they were when somebody last looked who had not looked for a
+    // tenth of a second, and their beginnings in whole seconds. So whoever looks more often than
+    // that sees nothing new.
+    let between = Duration::from_millis(300);
     let until = tokio::time::Instant::now() + Duration::from_mins(1);
     let long = loop {
         let long = examined(&stage, waits).await.long;
@@ -102,7 +105,7 @@ pub(crate) async fn a_transaction_that_is_under_way_for_long_is_found(stage: Sta
             break long;
         }
         assert!(tokio::time::Instant::now() < until, "{long:?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(between).await;
     };
 
     // SQLite shows what readers hold up; this one writes.
