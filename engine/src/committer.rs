@@ -26,7 +26,7 @@ use crate::store::{Applied, Outcome, Store, Write};
 use crate::wake::Wake;
 
 /// The largest batch. A larger one brings no more throughput, and its last write waits longer.
-const LARGEST_BATCH: usize = 128;
+const LARGEST_BATCH: usize = 64;
 /// From how many waiting writes on two batches are under way at a time: below, the second one only
 /// takes writes away from the first.
 const MANY: usize = 64;

@@ -1,7 +1,7 @@
 //! The connections of a store, and what every session is set to.
 
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgSslMode};
 use sqlx::{Connection, Executor, Transaction};
 
 use super::super::begin::{begin, read_rest, reason};
@@ -33,6 +33,7 @@ impl Sessions {
     /// A connection that was given back a moment ago is not asked again whether it lives: the pool
     /// has asked it then.
     pub(super) fn open(most: u32, options: PgConnectOptions, statements: Statements) -> Self {
+        let options = on_this_machine(options);
         let pool = PgPoolOptions::new()
             .max_connections(most)
             .acquire_timeout(ACQUIRE)
@@ -85,6 +86,20 @@ impl Sessions {
     }
 }
 
+/// Without TLS to a server on this machine, unless it is asked for: `prefer`, the default, protects
+/// from nobody there. And it costs: the driver leaves Nagle's algorithm on and writes each record of
+/// TLS by itself, so a batch of more than one record waits 40 ms for the server's acknowledgement.
+fn on_this_machine(options: PgConnectOptions) -> PgConnectOptions {
+    let host = options.get_host();
+    let ip = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    let is_here = host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback());
+    if is_here && matches!(options.get_ssl_mode(), PgSslMode::Prefer) {
+        options.ssl_mode(PgSslMode::Disable)
+    } else {
+        options
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -112,6 +127,26 @@ mod tests {
         got.expect("the lock, when the server has ended the other");
         let late = sqlx::raw_sql("COMMIT").execute(&mut still).await;
         late.expect_err("it was ended");
+    }
+
+    #[test]
+    fn only_a_server_on_this_machine_is_talked_to_without_tls_and_only_if_nobody_asks_for_it() {
+        let mode = |url: &str| {
+            let options = on_this_machine(url.parse().expect("a url"));
+            format!("{:?}", options.get_ssl_mode())
+        };
+
+        for here in ["localhost", "127.0.0.1:5433", "[::1]"] {
+            assert_eq!(
+                mode(&format!("postgres://u@{here}/d?sslmode=prefer")),
+                "Disable"
+            );
+            assert_eq!(
+                mode(&format!("postgres://u@{here}/d?sslmode=require")),
+                "Require"
+            );
+        }
+        assert_eq!(mode("postgres://u@db.example/d?sslmode=prefer"), "Prefer");
     }
 
     #[tokio::test]
