@@ -2,18 +2,23 @@
 
 use super::super::sql::{clock, never};
 
-/// The events that go with the writes that are good, from these arrays.
+/// The events that go with the writes that are good, from these arrays; of those, where it is said,
+/// only the ones that are new. Whether one is new is looked up once for each, before they are
+/// joined: the planner, who does not know how many there are, would look for each pair.
 macro_rules! add_history {
-    ($arrays:literal) => {
+    ($arrays:literal $(, $new:expr)?) => {
         concat!(
-            "history AS (
+            "events AS MATERIALIZED (
+                SELECT * FROM unnest(",
+            $arrays,
+            ") AS h (write, run_id, seq, type, step_seq, at, details, codec, payload)",
+            $($new,)?
+            "),
+     history AS (
                 INSERT INTO workflow_history
                     (run_id, seq, type, step_seq, at, details, codec, payload)
                 SELECT h.run_id, h.seq, h.type, h.step_seq, h.at, h.details, h.codec, h.payload
-                FROM good JOIN unnest(",
-            $arrays,
-            ") AS h (write, run_id, seq, type, step_seq, at, details, codec, payload)
-                ON h.write = good.write"
+                FROM good JOIN events h ON h.write = good.write)"
         )
     };
 }
@@ -26,7 +31,7 @@ macro_rules! add_history {
 macro_rules! that_is_new {
     () => {
         " WHERE (SELECT true FROM workflow_history o WHERE o.run_id = h.run_id AND o.seq = h.seq)
-            IS NULL)"
+            IS NULL"
     };
 }
 
@@ -79,7 +84,7 @@ pub(super) const STARTS: &str = concat!(
         "$16::int4[], $17::text[], $18::int8[], $19::text[], $20::int8[], $21::int8[],
             $22::text[], $23::text[], $24::bytea[]"
     ),
-    ")
+    "
      SELECT now, write, 'started' AS word, 0::int8 AS inbox_seq, 0::int8 AS epoch, namespace, queue,
         CASE WHEN lease_owner IS NULL THEN CASE WHEN due > 0 THEN due ELSE now - due END END
             AS due_at
@@ -104,9 +109,9 @@ pub(super) const APPENDS: &str = concat!(
      ",
     add_history!(
         "$6::int4[], $7::text[], $8::int8[], $9::text[], $10::int8[], $11::int8[], $12::text[],
-            $13::text[], $14::bytea[]"
+            $13::text[], $14::bytea[]",
+        that_is_new!()
     ),
-    that_is_new!(),
     "
      SELECT clock.now, w.write, CASE WHEN good.write IS NULL THEN 'lost' ELSE 'done' END AS word,
         coalesce((SELECT r.inbox_seq FROM workflow_runs r WHERE r.run_id = good.run_id), 0)
@@ -200,9 +205,9 @@ pub(super) const TURNS: &str = concat!(
      ",
     add_history!(
         "$21::int4[], $22::text[], $23::int8[], $24::text[], $25::int8[], $26::int8[],
-            $27::text[], $28::text[], $29::bytea[]"
+            $27::text[], $28::text[], $29::bytea[]",
+        that_is_new!()
     ),
-    that_is_new!(),
     ", inbox AS (
         DELETE FROM workflow_inbox i USING good g, runs r
         WHERE r.run_id = g.run_id AND r.inbox_drained < g.drained
