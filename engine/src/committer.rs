@@ -27,10 +27,8 @@ use crate::wake::Wake;
 
 /// The largest batch. A larger one brings no more throughput, and its last write waits longer.
 const LARGEST_BATCH: usize = 64;
-/// From how many waiting writes on two batches are under way at a time: below, the second one only
-/// takes writes away from the first.
-const MANY: usize = 64;
-/// How many batches are under way at most.
+/// How many batches are under way at most: full ones, since beside one that is not full another
+/// would only take writes away from it.
 const DEPTH: u32 = 2;
 /// Who was answered is waited for at most this part of the time that the commit took, and this
 /// long.
@@ -213,7 +211,7 @@ struct Waiting {
 impl Waiting {
     /// Waits for the first one; whether there is any.
     async fn begin(&mut self) -> bool {
-        !self.jobs.is_empty() || self.more.recv_many(&mut self.jobs, LARGEST_BATCH).await > 0
+        self.more.recv_many(&mut self.jobs, LARGEST_BATCH).await > 0
     }
 
     fn take_in(&mut self) {
@@ -251,7 +249,11 @@ async fn gather(database: Database, more: mpsc::Receiver<Job>, traffic: Arc<Traf
         more,
     };
     while waiting.begin().await {
-        let share = if waiting.jobs.len() < MANY { DEPTH } else { 1 };
+        let share = if waiting.jobs.len() < LARGEST_BATCH {
+            DEPTH
+        } else {
+            1
+        };
         let permits = Arc::clone(&depth).acquire_many_owned(share).await;
         let permits = Arc::new(permits.expect("nobody closes the semaphore"));
         waiting.gather(&traffic).await;
