@@ -5,10 +5,10 @@ use coord_core::Error;
 use super::{Alone, Category, Kept, Report, Seen, Status};
 use crate::builds::Blocked;
 use crate::compatibility::{Compatibility, FleetValidation, Supported};
-use crate::model::{BuildId, Namespace, OwnerId, Queue, TaskKind, Timestamp, TypeName};
+use crate::model::{BuildId, Namespace, Queue, TaskKind, Timestamp, TypeName};
 use crate::store::{
-    Backlog, Census, Enlistment, NodeCensus, QueueCensus, Role, RoleCensus, ScheduleCensus, Tally,
-    Tenant, WorkerRecord,
+    Backlog, Census, NodeCensus, QueueCensus, Role, RoleCensus, ScheduleCensus, Tally, Tenant,
+    WorkerRecord,
 };
 use crate::wake::{Dispatch, Health, Kind, Passing};
 
@@ -51,24 +51,7 @@ fn passing(health: Health) -> Passing {
 }
 
 fn seen(census: &Census) -> Seen {
-    let worker = WorkerRecord {
-        enlistment: Enlistment {
-            worker: "w".to_owned(),
-            owner: OwnerId::new("one").expect("an id"),
-            namespace: Namespace::default(),
-            queue: Queue::default(),
-            current: None,
-            supported: Supported::All,
-            types: None,
-            host: None,
-        },
-        node: "n".to_owned(),
-        pid: 1,
-        is_draining: false,
-        started_at: NOW,
-        recorded_at: NOW,
-        expires_at: NOW.plus(Duration::from_secs(9)),
-    };
+    let worker = WorkerRecord::example(NOW);
     Seen {
         census: census.clone(),
         tenants: Vec::new(),

@@ -2,9 +2,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::compatibility::Supported;
-use crate::model::OwnerId;
 use crate::quotas::Bound;
-use crate::store::{Enlistment, Paid, Types, UnderWay};
+use crate::store::{Paid, Types, UnderWay};
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
@@ -23,24 +22,9 @@ fn worker() -> WorkerRecord {
         activities: [name("charge")].into(),
         ..Types::default()
     };
-    WorkerRecord {
-        enlistment: Enlistment {
-            worker: "w".to_owned(),
-            owner: OwnerId::new("o").expect("an owner"),
-            namespace: Namespace::default(),
-            queue: Queue::default(),
-            current: None,
-            supported: Supported::All,
-            types: Some(types),
-            host: None,
-        },
-        node: "n".to_owned(),
-        pid: 1,
-        is_draining: false,
-        started_at: NOW,
-        recorded_at: NOW,
-        expires_at: NOW.plus(Duration::from_secs(9)),
-    }
+    let mut worker = WorkerRecord::example(NOW);
+    worker.enlistment.types = Some(types);
+    worker
 }
 
 fn backlog(of: &str, mark: Option<&str>) -> Backlog {

@@ -192,3 +192,28 @@ impl WorkerRecord {
         self.enlistment.supported.holds(build)
     }
 }
+
+#[cfg(test)]
+impl WorkerRecord {
+    /// One of the default queue that supports every build, and was there at `now`.
+    pub(crate) fn example(now: Timestamp) -> Self {
+        Self {
+            enlistment: Enlistment {
+                worker: "w".to_owned(),
+                owner: OwnerId::new("o").expect("an owner"),
+                namespace: Namespace::default(),
+                queue: Queue::default(),
+                current: None,
+                supported: Supported::All,
+                types: None,
+                host: None,
+            },
+            node: "n".to_owned(),
+            pid: 1,
+            is_draining: false,
+            started_at: now,
+            recorded_at: now,
+            expires_at: now.plus(std::time::Duration::from_secs(9)),
+        }
+    }
+}

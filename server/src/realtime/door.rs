@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use socketioxide::SocketIo;
 use socketioxide::extract::{AckSender, SocketRef, TryData};
 use socketioxide::handler::ConnectHandler as _;
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 
 use super::rooms::{Asked, Of, Room};
 use crate::Access;
@@ -196,13 +196,16 @@ impl Guest {
         );
     }
 
-    async fn join(&self, client: &SocketRef, asked: Option<Asked>) -> Result<(), Refusal> {
-        let _turn = self
-            .turns
-            .try_acquire()
-            .map_err(|_| Refusal::TooManyRequests)?;
+    /// The room that is asked for, and the turn of this request among those that wait.
+    fn asked(&self, asked: Option<Asked>) -> Result<(Room, SemaphorePermit<'_>), Refusal> {
+        let turn = self.turns.try_acquire();
+        let turn = turn.map_err(|_| Refusal::TooManyRequests)?;
         let room = asked.and_then(Room::read);
-        let room = room.ok_or(Refusal::InvalidRequest)?;
+        Ok((room.ok_or(Refusal::InvalidRequest)?, turn))
+    }
+
+    async fn join(&self, client: &SocketRef, asked: Option<Asked>) -> Result<(), Refusal> {
+        let (room, _turn) = self.asked(asked)?;
         if !self.identity.reaches(&room.namespace) {
             return Err(Refusal::NamespaceForbidden);
         }
@@ -221,12 +224,7 @@ impl Guest {
     }
 
     async fn leave(&self, client: &SocketRef, asked: Option<Asked>) -> Result<(), Refusal> {
-        let _turn = self
-            .turns
-            .try_acquire()
-            .map_err(|_| Refusal::TooManyRequests)?;
-        let room = asked.and_then(Room::read);
-        let room = room.ok_or(Refusal::InvalidRequest)?;
+        let (room, _turn) = self.asked(asked)?;
         if self.rooms.lock().await.remove(&room) {
             client.leave(room.name());
         }

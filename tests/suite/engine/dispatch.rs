@@ -109,6 +109,14 @@ async fn meddle(server: &RedisServer, round: u32) {
     }
 }
 
+/// The environment of a node whose tasks are handed over through `server`.
+fn through_redis(stage: &Stage, server: &RedisServer) -> Vec<(String, String)> {
+    stage.environment(&[
+        ("CACHE_DRIVER", "redis"),
+        ("COORD_REDIS_URL", &server.url()),
+    ])
+}
+
 async fn all_right(stage: &Stage, client: &Client, from: u64) {
     end_right(client, from).await;
     let effects = stage.effects();
@@ -119,10 +127,7 @@ async fn all_right(stage: &Stage, client: &Client, from: u64) {
 async fn streams_that_somebody_meddles_with_cost_time_and_nothing_else() {
     let server = need!(RedisServer::start().await);
     let stage = Stage::new();
-    let environment = stage.environment(&[
-        ("CACHE_DRIVER", "redis"),
-        ("COORD_REDIS_URL", &server.url()),
-    ]);
+    let environment = through_redis(&stage, &server);
     let engine = engine(&environment).await;
     let client = client(&engine);
     let _one = stage.node_in(STEP, &environment).await;
@@ -150,10 +155,7 @@ async fn streams_that_somebody_meddles_with_cost_time_and_nothing_else() {
 async fn a_redis_that_is_gone_has_nodes_look_and_is_told_of() {
     let server = need!(RedisServer::start().await);
     let stage = Stage::new();
-    let environment = stage.environment(&[
-        ("CACHE_DRIVER", "redis"),
-        ("COORD_REDIS_URL", &server.url()),
-    ]);
+    let environment = through_redis(&stage, &server);
     let engine = engine(&environment).await;
     let client = client(&engine);
     let _one = stage.node_in(STEP, &environment).await;

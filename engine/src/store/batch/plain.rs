@@ -261,14 +261,17 @@ impl SettleRow {
 impl FencedRow {
     /// `None` for a write whose right is not a lease.
     fn held(write: i32, held: &Held) -> Option<Self> {
-        let Holder::Owner(owner) = &held.holder else {
-            return None;
-        };
+        let EndedRow {
+            write,
+            task_id,
+            epoch,
+            lease_owner,
+        } = EndedRow::new(write, held)?;
         Some(Self {
             write,
-            task_id: held.task.to_string(),
-            epoch: signed(held.epoch),
-            lease_owner: owner.to_string(),
+            task_id,
+            epoch,
+            lease_owner,
             ..Self::default()
         })
     }

@@ -10,7 +10,7 @@ use super::super::rows::{RecordRow, TaskRow, signed, task_columns};
 use super::super::{
     Claim, Claimed, Lacking, Overdue, Renewal, Renewed, Sweep, Swept, Unattended, Wanted,
 };
-use super::batch::bind;
+use super::batch::{PgQuery, bind};
 use super::error::{at, at_commit};
 use super::handed::{self, leased, of_code};
 use super::shares;
@@ -268,23 +268,7 @@ async fn take_portions(
     (portions, shares): (&[OfKind<Portion>], &[OfKind<Share>]),
 ) -> Result<Taken> {
     const WHAT: &str = CLAIMING;
-    let of = |kind| claim.wanted_of(kind);
-    let names = |wanted: Option<&Wanted>| wanted.map_or(Vec::new(), |it| texts(&it.names));
-    let most = |wanted: Option<&Wanted>| wanted.map_or(0, |it| i64::from(it.limit));
-    let (turns, activities) = (of(TaskKind::Workflow), of(TaskKind::Activity));
-    let mut query = store
-        .statements
-        .done(CLAIM)
-        .bind(claim.namespace.as_str())
-        .bind(claim.queue.as_str())
-        .bind(claim.builds.as_ref().map(|builds| texts(builds)))
-        .bind(names(turns))
-        .bind(most(turns))
-        .bind(names(activities))
-        .bind(most(activities))
-        .bind(claim.owner.as_str())
-        .bind(answers::span(claim.ttl))
-        .bind(activities.map_or(Vec::new(), |it| texts(&it.attempts)));
+    let mut query = of_claim(store.statements.done(CLAIM), claim);
     for kind in [TaskKind::Workflow, TaskKind::Activity] {
         let of_kind = portions.iter().find(|(of, _)| *of == kind);
         let of_kind = of_kind.map_or(&[][..], |(_, portions)| portions);
@@ -309,6 +293,25 @@ async fn take_portions(
         is_shared,
         charges,
     })
+}
+
+/// Binds what every claim says, whatever it is to take: the parameters 1 to 10.
+pub(super) fn of_claim<'q>(query: PgQuery<'q>, claim: &'q Claim) -> PgQuery<'q> {
+    let of = |kind| claim.wanted_of(kind);
+    let names = |wanted: Option<&Wanted>| wanted.map_or(Vec::new(), |it| texts(&it.names));
+    let most = |wanted: Option<&Wanted>| wanted.map_or(0, |it| i64::from(it.limit));
+    let (turns, activities) = (of(TaskKind::Workflow), of(TaskKind::Activity));
+    query
+        .bind(claim.namespace.as_str())
+        .bind(claim.queue.as_str())
+        .bind(claim.builds.as_ref().map(|builds| texts(builds)))
+        .bind(names(turns))
+        .bind(most(turns))
+        .bind(names(activities))
+        .bind(most(activities))
+        .bind(claim.owner.as_str())
+        .bind(answers::span(claim.ttl))
+        .bind(activities.map_or(Vec::new(), |it| texts(&it.attempts)))
 }
 
 pub(super) fn looked(rows: &[PgRow]) -> Result<(Looked, bool, Vec<TaskRow>), sqlx::Error> {

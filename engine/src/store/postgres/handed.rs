@@ -5,12 +5,12 @@ use sqlx::postgres::PgConnection;
 
 use super::super::answers;
 use super::super::fairness::{self, Charge, OfKinds};
-use super::super::{Claim, Claimed, Wanted};
+use super::super::{Claim, Claimed};
 use super::Postgres;
-use super::claim::{self, CLAIMING, looked, scheduled, texts};
+use super::claim::{self, CLAIMING, looked, of_claim, scheduled, texts};
 use super::error::{at, at_commit};
 use super::sql::{clock, never};
-use crate::model::{TaskId, TaskKind};
+use crate::model::TaskId;
 
 /// Leases what `turns` and `activities` have found.
 macro_rules! leased {
@@ -112,23 +112,7 @@ async fn take_these(
     (claim, only): (&Claim, &[TaskId]),
 ) -> Result<(Claimed, OfKinds<Charge>)> {
     const WHAT: &str = CLAIMING;
-    let of = |kind| claim.wanted_of(kind);
-    let names = |wanted: Option<&Wanted>| wanted.map_or(Vec::new(), |it| texts(&it.names));
-    let most = |wanted: Option<&Wanted>| wanted.map_or(0, |it| i64::from(it.limit));
-    let (turns, activities) = (of(TaskKind::Workflow), of(TaskKind::Activity));
-    let rows = store
-        .statements
-        .done(CLAIM)
-        .bind(claim.namespace.as_str())
-        .bind(claim.queue.as_str())
-        .bind(claim.builds.as_ref().map(|builds| texts(builds)))
-        .bind(names(turns))
-        .bind(most(turns))
-        .bind(names(activities))
-        .bind(most(activities))
-        .bind(claim.owner.as_str())
-        .bind(answers::span(claim.ttl))
-        .bind(activities.map_or(Vec::new(), |it| texts(&it.attempts)))
+    let rows = of_claim(store.statements.done(CLAIM), claim)
         .bind(texts(only))
         .bind(claim.fingerprints.as_ref().map(|known| texts(known)))
         .fetch_all(&mut *connection)

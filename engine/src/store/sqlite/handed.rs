@@ -2,7 +2,9 @@
 //! over to whoever claims.
 
 use coord_core::Result;
-use sqlx::sqlite::SqliteConnection;
+use sqlx::Sqlite;
+use sqlx::query::QueryAs;
+use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 
 use super::super::fairness::Portion;
 use super::super::{Claim, Wanted};
@@ -48,20 +50,29 @@ const THESE: &str = concat!(
     " ORDER BY priority, available_at, task_id LIMIT ?6"
 );
 
+/// Binds what every claim says: the parameters 1 to 6.
+fn of_claim<'q>(
+    sql: &'static str,
+    claim: &'q Claim,
+    wanted: &'q Wanted,
+) -> Result<QueryAs<'q, Sqlite, Candidate, SqliteArguments>> {
+    let builds = claim.builds.as_ref().map(json).transpose()?;
+    Ok(sqlx::query_as(sql)
+        .bind(claim.namespace.as_str())
+        .bind(claim.queue.as_str())
+        .bind(wanted.kind.as_str())
+        .bind(json(&wanted.names)?)
+        .bind(builds)
+        .bind(i64::from(wanted.limit)))
+}
+
 /// What a claim would take where nothing with a key is due.
 pub(super) async fn candidates(
     connection: &mut SqliteConnection,
     claim: &Claim,
     wanted: &Wanted,
 ) -> Result<Vec<Candidate>> {
-    let builds = claim.builds.as_ref().map(json).transpose()?;
-    sqlx::query_as(CANDIDATES)
-        .bind(claim.namespace.as_str())
-        .bind(claim.queue.as_str())
-        .bind(wanted.kind.as_str())
-        .bind(json(&wanted.names)?)
-        .bind(builds)
-        .bind(i64::from(wanted.limit))
+    of_claim(CANDIDATES, claim, wanted)?
         .bind(code(claim, wanted)?)
         .fetch_all(connection)
         .await
@@ -107,14 +118,7 @@ pub(super) async fn these(
     (claim, wanted): (&Claim, &Wanted),
     only: &[TaskId],
 ) -> Result<Vec<Candidate>> {
-    let builds = claim.builds.as_ref().map(json).transpose()?;
-    sqlx::query_as(THESE)
-        .bind(claim.namespace.as_str())
-        .bind(claim.queue.as_str())
-        .bind(wanted.kind.as_str())
-        .bind(json(&wanted.names)?)
-        .bind(builds)
-        .bind(i64::from(wanted.limit))
+    of_claim(THESE, claim, wanted)?
         .bind(json(only)?)
         .bind(code(claim, wanted)?)
         .fetch_all(connection)
