@@ -13,9 +13,6 @@ use crate::command::{Command, Reply};
 use crate::config::{Address, Config};
 use crate::error::{Failure, failure, final_error, not_connected, refused};
 
-/// Connections a node: consumers of one process, each blocking on its own.
-const CONNECTIONS: usize = 16;
-
 /// How much longer than the server blocks the reply may take before the connection is given up.
 const MARGIN: Duration = Duration::from_secs(1);
 
@@ -192,7 +189,7 @@ fn open(config: &Config, address: &Address) -> Result<Pool> {
     let manager =
         Manager::new_with_config(info, settings).map_err(|error| not_connected(&what, error))?;
     Pool::builder(manager)
-        .config(PoolConfig::new(CONNECTIONS))
+        .config(PoolConfig::new(config.blocking_connections.get()))
         .runtime(Runtime::Tokio1)
         .build()
         .map_err(|error| Error::invalid(what).with_source(error))

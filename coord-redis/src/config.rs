@@ -1,5 +1,7 @@
 //! Where the server is and how to talk to it.
 
+#[cfg(feature = "blocking")]
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -50,7 +52,13 @@ pub struct Config {
     pub(crate) connect_timeout: Duration,
     pub(crate) ping_interval: Duration,
     pub(crate) nodelay: bool,
+    #[cfg(feature = "blocking")]
+    pub(crate) blocking_connections: NonZeroUsize,
 }
+
+/// Consumers of one process, each blocking on its own.
+#[cfg(feature = "blocking")]
+const BLOCKING_CONNECTIONS: NonZeroUsize = NonZeroUsize::new(16).expect("not zero");
 
 impl Config {
     /// From a URL, with the defaults for everything it does not say.
@@ -91,6 +99,8 @@ impl Config {
             connect_timeout: Duration::from_secs(1),
             ping_interval: Duration::from_secs(2),
             nodelay: true,
+            #[cfg(feature = "blocking")]
+            blocking_connections: BLOCKING_CONNECTIONS,
         })
     }
 
@@ -212,6 +222,15 @@ impl Config {
     #[must_use]
     pub fn nodelay(mut self, nodelay: bool) -> Self {
         self.nodelay = nodelay;
+        self
+    }
+
+    /// How many connections to a node may be occupied at a time by calls that block; 16 by default.
+    /// Each is made when it is first needed, and one call more waits for one of them.
+    #[cfg(feature = "blocking")]
+    #[must_use]
+    pub fn blocking_connections(mut self, most: NonZeroUsize) -> Self {
+        self.blocking_connections = most;
         self
     }
 

@@ -67,8 +67,8 @@ use hub::Hub;
 use link::Link;
 
 pub use backend::{Backend, Ears, Kind};
+pub(crate) use handover::{Counter, Dispatch};
 pub use handover::{Desk, Handover};
-pub(crate) use handover::{Dispatch, Standing};
 pub(crate) use hub::Snapshot;
 pub(crate) use look::watch_ends;
 #[cfg(feature = "memcached")]
@@ -247,9 +247,9 @@ impl Wake {
         post.is_some_and(|post| post.hand(desk(), tasks.to_vec()))
     }
 
-    /// What a worker receives from where tasks are handed over, and where it says how that goes.
-    pub(crate) fn handover(&self) -> Option<(Arc<dyn Handover>, Arc<Standing>)> {
-        self.post.as_ref().map(Post::parts)
+    /// Where a worker receives tasks, if they are handed over.
+    pub(crate) fn counter(&self) -> Option<Counter> {
+        self.post.as_ref().map(Post::counter)
     }
 
     /// How this process learns of tasks.
@@ -311,6 +311,11 @@ impl Wake {
     /// The same for a worker to whom tasks are handed over.
     pub(crate) fn calm_probe() -> Duration {
         spread(CALM_PROBE)
+    }
+
+    /// The same for one to whom they are not, though they are to others: of those no hint tells.
+    pub(crate) fn unheard_probe() -> Duration {
+        spread(PROBE)
     }
 
     /// The end of `run`, if it comes in this process.

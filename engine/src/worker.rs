@@ -172,7 +172,7 @@ impl WorkerBuilder {
     /// Outside of a Tokio runtime.
     pub fn start(self) -> Worker {
         let id = format!("{}:{}", std::process::id(), self.core.ids.owner());
-        let handover = self.core.wake.handover();
+        let counter = self.core.wake.counter();
         let shop = Arc::new(Shop {
             id,
             core: self.core,
@@ -187,12 +187,12 @@ impl WorkerBuilder {
             activities: Arc::new(Semaphore::new(self.activities as usize)),
             work: Mutex::new(JoinSet::new()),
             closing: watch::Sender::new(false),
-            mail: handover.as_ref().map(|_| Arc::new(Mail::new())),
+            mail: counter.as_ref().map(|_| Arc::new(Mail::new())),
         });
         shop.core.join(&shop);
         let mut loops = JoinSet::new();
-        if let Some((mail, handover)) = shop.mail.clone().zip(handover) {
-            loops.spawn(Arc::clone(&shop).receive(mail, handover));
+        if let Some((mail, counter)) = shop.mail.clone().zip(counter) {
+            loops.spawn(Arc::clone(&shop).receive(mail, counter));
         }
         loops.spawn(Arc::clone(&shop).poll());
         let aside = shop.core.aside.runtime();

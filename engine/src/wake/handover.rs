@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use coord_core::Error;
 use coord_core::signals::Detail;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -51,6 +51,12 @@ impl Desk {
 ///
 /// It may lose, delay, double and reorder them.
 pub trait Handover: Send + Sync + 'static {
+    /// For how many workers of one process it has a place. Those beyond look as without it, until a
+    /// place is free.
+    fn places(&self) -> usize {
+        Semaphore::MAX_PERMITS
+    }
+
     /// Hands tasks over. `false` when nobody waits at this desk, nor did a short while ago: then
     /// they are not kept.
     fn hand<'a>(&'a self, desk: &'a Desk, tasks: &'a [TaskId]) -> Reply<'a, bool>;
@@ -146,10 +152,19 @@ struct Parcel {
     is_told: bool,
 }
 
+/// Where the workers of a process receive tasks.
+#[derive(Clone)]
+pub(crate) struct Counter {
+    pub(crate) handover: Arc<dyn Handover>,
+    /// Where they say how that goes.
+    pub(crate) standing: Arc<Standing>,
+    /// Each of them has one while it receives.
+    pub(crate) places: Arc<Semaphore>,
+}
+
 /// Where a process leaves what is to be handed over. Dropped, it ends.
 pub(super) struct Post {
-    handover: Arc<dyn Handover>,
-    standing: Arc<Standing>,
+    counter: Counter,
     parcels: mpsc::Sender<Parcel>,
     /// How many were left here, and how many are gone.
     left: watch::Sender<u64>,
@@ -178,17 +193,21 @@ impl Post {
         let standing = Arc::new(Standing(Mutex::new((State::Beginning, Instant::now()))));
         let (parcels, waiting) = mpsc::channel(WAITING);
         let (told, gone) = watch::channel(0);
+        let places = handover.places().min(Semaphore::MAX_PERMITS);
+        let counter = Counter {
+            handover,
+            standing,
+            places: Arc::new(Semaphore::new(places)),
+        };
         let carrier = Carrier {
-            handover: Arc::clone(&handover),
-            standing: Arc::clone(&standing),
+            counter: counter.clone(),
             hints,
             gone: told,
         };
         let mut work = JoinSet::new();
         work.spawn(carrier.carry(waiting));
         Self {
-            handover,
-            standing,
+            counter,
             parcels,
             left: watch::Sender::new(0),
             gone,
@@ -199,7 +218,7 @@ impl Post {
     /// Hands tasks over; `false` when they are better told by a hint now.
     pub(super) fn hand(&self, desk: Desk, tasks: Vec<TaskId>) -> bool {
         // While nothing passes it is still tried, so that it is seen when it does again.
-        let is_told = self.standing.is_lost();
+        let is_told = self.counter.standing.is_lost();
         let parcel = Parcel {
             desk,
             tasks,
@@ -213,11 +232,11 @@ impl Post {
     }
 
     pub(super) fn dispatch(&self) -> Dispatch {
-        self.standing.dispatch()
+        self.counter.standing.dispatch()
     }
 
-    pub(super) fn parts(&self) -> (Arc<dyn Handover>, Arc<Standing>) {
-        (Arc::clone(&self.handover), Arc::clone(&self.standing))
+    pub(super) fn counter(&self) -> Counter {
+        self.counter.clone()
     }
 
     /// Waits until all that was left here is gone.
@@ -231,8 +250,7 @@ impl Post {
 
 /// Who carries parcels over.
 struct Carrier {
-    handover: Arc<dyn Handover>,
-    standing: Arc<Standing>,
+    counter: Counter,
     hints: Hints,
     gone: watch::Sender<u64>,
 }
@@ -254,11 +272,14 @@ impl Carrier {
     /// Whether somebody gets it.
     async fn hand(&self, parcel: &Parcel) -> bool {
         let Parcel { desk, tasks, .. } = parcel;
-        let handed = tokio::time::timeout(PATIENCE, self.handover.hand(desk, tasks)).await;
+        let Counter {
+            handover, standing, ..
+        } = &self.counter;
+        let handed = tokio::time::timeout(PATIENCE, handover.hand(desk, tasks)).await;
         let late = |_| Err(Error::timeout("handing tasks over: no answer"));
         match handed.unwrap_or_else(late) {
             Ok(is_taken) => {
-                self.standing.works();
+                standing.works();
                 if is_taken {
                     let (kind, tasks) = (desk.kind, tasks.len() as u64);
                     Signal::TasksHanded { kind, tasks }.emit();
@@ -266,7 +287,7 @@ impl Carrier {
                 is_taken
             }
             Err(error) => {
-                self.standing.failed(&error);
+                standing.failed(&error);
                 false
             }
         }

@@ -1,5 +1,6 @@
 //! Tasks that are handed over through streams in Redis.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use coord_core::{Error, Key, Name, Result};
@@ -21,6 +22,9 @@ const KEPT: Duration = Duration::from_secs(30);
 /// How many ids a stream holds at most, in whole nodes of Redis: more than that wait in the
 /// database, where the looks of workers that are busy find them by their priority.
 const LONGEST: usize = 10_000;
+/// How many workers of a process wait at a time, each on a connection of its own: more than a
+/// process has queues, and far below what a Redis takes from a fleet.
+const PLACES: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
 /// How many ids go in one call.
 const BATCH: usize = 256;
 
@@ -35,8 +39,8 @@ const BATCH: usize = 256;
 /// |---|---|---|
 /// | `prefix:{engine.tasks:NAMESPACE:QUEUE}:workflow`, `…:activity` | ids of ready tasks, 10 000 at most | 30 s after the last sign of a worker |
 ///
-/// A worker that waits has a connection; a process has 16 of them at most, and workers beyond that
-/// look as without this.
+/// A worker that waits has a connection; a process has 64 of them at most, and workers beyond that
+/// look as without this, until one that has a connection ends.
 pub struct Streams {
     redis: OnceCell<Redis>,
     config: Config,
@@ -48,7 +52,7 @@ impl Streams {
     pub fn at(config: Config) -> Self {
         Self {
             redis: OnceCell::new(),
-            config,
+            config: config.blocking_connections(PLACES),
         }
     }
 
@@ -141,6 +145,10 @@ fn key(redis: &Redis, desk: &Desk) -> Result<Key> {
 }
 
 impl Handover for Streams {
+    fn places(&self) -> usize {
+        PLACES.get()
+    }
+
     fn hand<'a>(&'a self, desk: &'a Desk, tasks: &'a [TaskId]) -> Reply<'a, bool> {
         Box::pin(self.hand_all(desk, tasks))
     }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::Shop;
 use crate::committer::locked;
 use crate::model::{TaskId, TaskKind};
-use crate::wake::{Desk, Handover, Standing};
+use crate::wake::{Counter, Desk, Handover};
 
 /// How long one wait for tasks of all kinds lasts that the worker wants; while it wants only some,
 /// it is short, so that the others are soon waited for when there is room for them.
@@ -124,16 +124,21 @@ impl Shop {
         known.map(desk).collect()
     }
 
-    /// Receives what is handed over, as long as it is polled. Never dropped amid a wait by itself:
-    /// what the wait has taken out would be gone.
-    pub(super) async fn receive(
-        self: Arc<Self>,
-        mail: Arc<Mail>,
-        (handover, standing): (Arc<dyn Handover>, Arc<Standing>),
-    ) {
+    /// Receives what is handed over, as long as it is polled and once there is a place for it. Never
+    /// dropped amid a wait by itself: what the wait has taken out would be gone.
+    pub(super) async fn receive(self: Arc<Self>, mail: Arc<Mail>, counter: Counter) {
         let desks = self.desks();
+        if desks.is_empty() {
+            return;
+        }
+        let Counter {
+            handover,
+            standing,
+            places,
+        } = counter;
+        let _place = places.acquire().await;
         let mut failures = 0;
-        while !desks.is_empty() && !self.is_closing() {
+        while !self.is_closing() {
             if let Err(error) = handover.wait_at(&desks).await {
                 standing.failed(&error);
                 mail.set_open(false);

@@ -303,12 +303,10 @@ impl Shop {
 
     /// Until when to wait for a hint after a look that found nothing, and why.
     fn next_look(&self, claimed: &Claimed) -> (Instant, ProbedBy) {
-        let is_open = self.mail.as_ref().is_some_and(|mail| mail.is_open());
-        let is_handed = is_open && self.core.wake.dispatch() == Dispatch::Queue;
-        let probe = if is_handed {
-            Wake::calm_probe()
-        } else {
-            self.core.wake.probe()
+        let probe = match (&self.mail, self.core.wake.dispatch()) {
+            (Some(mail), Dispatch::Queue) if mail.is_open() => Wake::calm_probe(),
+            (Some(_), Dispatch::Queue) => Wake::unheard_probe(),
+            _ => self.core.wake.probe(),
         };
         let now = Instant::now();
         let due = claimed.next_due.map(|due| due.since(claimed.now));

@@ -1,11 +1,15 @@
 //! Tasks that are handed over from node to node through streams in Redis.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use coord_engine::Engine;
 use coord_engine::client::Client;
+use coord_engine::flow::Workflow;
 use coord_engine::health::{Category, Check, Status};
+use coord_engine::model::{Namespace, Queue};
 use coord_engine::operator::Figures;
+use coord_engine::worker::Worker;
 use coord_tests::need;
 use coord_tests::recorder::recorder;
 use coord_tests::servers::RedisServer;
@@ -15,11 +19,19 @@ use super::nodes::AUDIT;
 use super::wake::{client, end_right, engine, start};
 use super::{SOON, Stage, id};
 
-const MODE: &str = "DW_V2_TASK_DISPATCH_MODE";
+pub(super) const MODE: &str = "DW_V2_TASK_DISPATCH_MODE";
 /// How long an activity of the nodes takes.
 const STEP: Duration = Duration::from_millis(5);
 /// How many workflows come one by one to nodes that have nothing else to do.
 const RUNS: u64 = 60;
+
+/// For how many workers of a process there is a place.
+const PLACES: u64 = 64;
+const DOUBLE: Workflow<u64, u64> = Workflow::new("tests.double");
+
+fn queue(number: u64) -> Queue {
+    Queue::new(format!("queue-{number}")).expect("a name")
+}
 
 async fn dispatch(engine: &Engine) -> Check {
     let report = engine.health().await;
@@ -84,6 +96,77 @@ async fn nodes_that_are_handed_tasks_look_in_vain_less_often() {
     assert!(in_vain(&queued) < in_vain(&polled));
 }
 
+/// Has a workflow done in the queue of one worker.
+async fn ends_in(starter: &Engine, number: u64) {
+    let client = starter.client(Namespace::default(), queue(number));
+    let started = client.start(DOUBLE, id(&number.to_string()), &number).await;
+    let ended = started.expect("started").handle.result(SOON).await;
+    assert_eq!(ended.expect("an answer"), Some(Ok(number * 2)));
+}
+
+/// Workers of one process, each of a queue of its own.
+fn workers_of(engine: &Engine, numbers: Range<u64>) -> Vec<Worker> {
+    let worker = |number| {
+        let worker = engine.worker(Namespace::default(), queue(number));
+        let double = worker.workflow(DOUBLE, async |_, number| Ok(number * 2));
+        double.start()
+    };
+    numbers.map(worker).collect()
+}
+
+/// So many workers wait for what is handed over.
+async fn waiting_become(server: &RedisServer, count: usize) {
+    let what = format!("{count} wait");
+    eventually(SOON, &what, || async {
+        let told = server.info("blocked_clients").await;
+        told.is_ok_and(|told| told == count.to_string())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn forty_workers_of_a_process_are_all_handed_their_tasks() {
+    let server = need!(RedisServer::start().await);
+    let stage = Stage::new();
+    let environment = through_redis(&stage, &server);
+    let (starter, engine) = (engine(&environment).await, engine(&environment).await);
+
+    let workers = workers_of(&engine, 0..40);
+
+    waiting_become(&server, workers.len()).await;
+    for number in 0..40 {
+        ends_in(&starter, number).await;
+    }
+    let what = "what each was handed is counted";
+    eventually(SOON, what, || async {
+        let snapshot = starter.operator_snapshot().await.expect("read");
+        snapshot.fleet.looks_by_hand_with_work >= 40
+    })
+    .await;
+    assert_eq!(dispatch(&engine).await.status, Status::Ok);
+}
+
+#[tokio::test]
+async fn workers_for_whom_there_is_no_place_look_until_there_is_one() {
+    let server = need!(RedisServer::start().await);
+    let stage = Stage::new();
+    let environment = through_redis(&stage, &server);
+    let (starter, engine) = (engine(&environment).await, engine(&environment).await);
+    let first = workers_of(&engine, 0..PLACES);
+    waiting_become(&server, first.len()).await;
+
+    let others = workers_of(&engine, PLACES..PLACES + 10);
+
+    for number in PLACES..PLACES + 10 {
+        ends_in(&starter, number).await;
+    }
+    let streams = server.command(&["KEYS", "*engine.tasks*"]).await;
+    assert_eq!(streams.expect("it answers").items().len(), first.len());
+    assert_eq!(dispatch(&engine).await.status, Status::Ok);
+    drop(first);
+    waiting_become(&server, others.len()).await;
+}
+
 /// Changes what lies in the streams, in all ways that there are.
 async fn meddle(server: &RedisServer, round: u32) {
     let keys = server.command(&["KEYS", "*engine.tasks*"]).await;
@@ -114,6 +197,7 @@ fn through_redis(stage: &Stage, server: &RedisServer) -> Vec<(String, String)> {
     stage.environment(&[
         ("CACHE_DRIVER", "redis"),
         ("COORD_REDIS_URL", &server.url()),
+        ("COORD_ENGINE_HEARTBEAT", "200ms"),
     ])
 }
 
