@@ -151,7 +151,9 @@ pub use postgres::{Notify, Postgres};
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use quotas::Entered;
 pub use quotas::{Quota, QuotaOf};
-pub use read::{Condition, Description, Filter, Listing, OpenTask, Page, Period, Test};
+pub use read::{
+    Condition, Description, Filter, Listing, OpenTask, OwnerRecord, Page, Period, Test,
+};
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use retention::portion;
 pub use retention::{Retire, Tenant};

@@ -165,8 +165,7 @@ impl<O> Handle<O> {
     /// # Cancel safety
     /// Safe.
     pub async fn explain(&self) -> Result<Option<Explanation>> {
-        let core = &self.client.core;
-        health::of(&*core.store, &core.quotas, &self.target()).await
+        health::of(&self.client.core, &self.target()).await
     }
 
     /// All events of its current run.

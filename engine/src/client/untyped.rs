@@ -258,7 +258,7 @@ impl Untyped {
     /// Safe.
     pub async fn explain(&self, target: &Target) -> Result<Option<Explanation>> {
         let core = &self.client.core;
-        health::of(&*core.store, &core.quotas, target).await
+        health::of(core, target).await
     }
 
     /// At most `limit` events of a run after the event number `after`, with the run as it stands;

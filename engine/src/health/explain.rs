@@ -1,15 +1,19 @@
 //! Why a run does not move.
 
+mod held;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use coord_core::Result;
 
+use crate::engine::Core;
 use crate::model::{Event, OpKind, RunId, TaskKind, Timestamp, Wait};
 use crate::quotas::Quotas;
+use crate::recovery::Recovery;
 use crate::refusals::{Grounds, Refusal, Waits};
 use crate::store::{
-    Backlogs, Census, Description, Load, OpenTask, Role, Store, Target, WorkerFilter, WorkerRecord,
+    Backlogs, Census, Description, Load, OpenTask, Store, Target, WorkerFilter, WorkerRecord,
 };
 use crate::transition::{Op, RunState, opens};
 
@@ -168,6 +172,7 @@ struct Said {
 
 /// What was read beside the run.
 struct Seen<'a> {
+    recovery: &'a Recovery,
     census: &'a Census,
     workers: &'a [WorkerRecord],
     quotas: &'a Quotas,
@@ -175,11 +180,8 @@ struct Seen<'a> {
 }
 
 /// Why the run does not move that is meant; `None` when there is no such run.
-pub(crate) async fn of(
-    store: &dyn Store,
-    quotas: &Quotas,
-    target: &Target,
-) -> Result<Option<Explanation>> {
+pub(crate) async fn of(core: &Core, target: &Target) -> Result<Option<Explanation>> {
+    let (store, quotas) = (&*core.store, &core.quotas);
     let Some(description) = store.describe(target).await? else {
         return Ok(None);
     };
@@ -203,6 +205,7 @@ pub(crate) async fn of(
         Backlogs::none(census.now)
     };
     let seen = Seen {
+        recovery: &core.recovery,
         census: &census,
         workers: &workers,
         quotas,
@@ -271,7 +274,7 @@ fn of_turn(it: &Description, task: &OpenTask, open: &[Open], seen: &Seen<'_>) ->
         return Some(set_aside(task));
     }
     if task.status == "leased" {
-        return Some(leased(it, task, seen.census, Liveness::WorkflowTaskLeased));
+        return Some(held::said(it, task, seen, Liveness::WorkflowTaskLeased));
     }
     let error = task.last_error.as_deref();
     if let Some(error) = error {
@@ -328,35 +331,6 @@ fn set_aside(task: &OpenTask) -> Said {
         since: task.available_at,
         until: None,
         message: format!("it is set aside, since {what}: {error}"),
-        action: action.to_owned(),
-    }
-}
-
-fn leased(it: &Description, task: &OpenTask, census: &Census, state: Liveness) -> Said {
-    let owner = task.owner.as_deref().unwrap_or("somebody");
-    let name = &task.name;
-    let has_ended = task.lease_expires_at.is_some_and(|ends| ends <= it.now);
-    let (message, action) = match (has_ended, census.is_held(Role::Recovery)) {
-        (false, _) => (
-            format!("{owner} works on {name}"),
-            "wait: its lease is renewed while it works, and taken back when its process dies; if it takes too long, look at that process",
-        ),
-        (true, true) => (
-            format!("{owner} had {name}, and its lease has ended"),
-            "wait some seconds: it is being taken back",
-        ),
-        (true, false) => (
-            format!("{owner} had {name}, its lease has ended, and nobody takes back for all"),
-            "start a process with an engine that may take the recovery role",
-        ),
-    };
-    Said {
-        state,
-        refusal: None,
-        row: task_row(task),
-        since: task.leased_at.unwrap_or(it.now),
-        until: task.lease_expires_at,
-        message,
         action: action.to_owned(),
     }
 }
@@ -470,7 +444,7 @@ fn of_activity(it: &Description, oldest: Option<&Open>, seen: &Seen<'_>) -> Said
         return set_aside(task);
     }
     if task.status == "leased" {
-        return leased(it, task, seen.census, Liveness::ActivityTaskLeased);
+        return held::said(it, task, seen, Liveness::ActivityTaskLeased);
     }
     let failed = task.last_error.as_deref().filter(|_| task.attempt > 0);
     let Some(error) = failed else {

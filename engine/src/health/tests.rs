@@ -31,6 +31,7 @@ fn census(queue: QueueCensus) -> Census {
     let held = |role| RoleCensus {
         role,
         holder: Some(crate::model::OwnerId::new("one").expect("an id")),
+        acquired_at: NOW,
         expires_at: NOW.plus(Duration::from_secs(1)),
     };
     Census {

@@ -45,6 +45,7 @@ impl Tables {
             Some(RoleCensus {
                 role,
                 holder: Some(term.holder.clone()),
+                acquired_at: term.acquired_at,
                 expires_at: term.expires_at,
             })
         });

@@ -3,8 +3,10 @@
 use std::cmp::Ordering;
 
 use super::tables::{RunRow, Tables};
-use crate::model::{Attribute, Run};
-use crate::store::{Description, Filter, Listing, Load, LoadedRun, OpenTask, Page, Target, Test};
+use crate::model::{Attribute, OwnerId, Run};
+use crate::store::{
+    Description, Filter, Listing, Load, LoadedRun, OpenTask, OwnerRecord, Page, Target, Test,
+};
 
 /// As many attempts as a description shows.
 const ATTEMPTS: usize = 100;
@@ -51,15 +53,32 @@ impl Tables {
             .iter()
             .rev()
             .filter(|attempt| attempt.run == run.run);
+        let tasks: Vec<_> = tasks.collect();
         Some(Description {
             now: self.now,
-            tasks: tasks.collect(),
+            owners: self.owners(&tasks),
+            tasks,
             attempts: attempts.take(ATTEMPTS).cloned().collect(),
             attributes: row.attributes.clone(),
             memo: row.memo.clone(),
             archived: self.archives.get(&run.run).cloned(),
             run,
         })
+    }
+
+    fn owners(&self, tasks: &[OpenTask]) -> Vec<OwnerRecord> {
+        let has_some = |id: &OwnerId| {
+            let mut owners = tasks.iter().filter_map(|task| task.owner.as_deref());
+            owners.any(|owner| owner == id.as_str())
+        };
+        let owners = self.fleet.iter().filter(|(id, _)| has_some(id));
+        let owners = owners.map(|(id, member)| OwnerRecord {
+            incarnation: member.incarnation(id),
+            is_gone: !member.is_live,
+            heartbeat_at: member.beat_at,
+            expires_at: member.expires_at,
+        });
+        owners.collect()
     }
 
     pub(super) fn list(&self, listing: &Listing) -> Page {

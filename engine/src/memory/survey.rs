@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::claim::is_within;
 use super::tables::{RunRow, Tables};
 use crate::model::{Namespace, Timestamp};
-use crate::store::{Incarnation, NodeRecord, Standing, Survey, Tally};
+use crate::store::{NodeRecord, Standing, Survey, Tally};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -71,12 +71,7 @@ impl Tables {
                 && of.is_none_or(|of| is_within(of, scope))
         });
         let nodes = members.map(|(id, member)| NodeRecord {
-            incarnation: Incarnation {
-                id: id.clone(),
-                node: member.node.clone(),
-                build: member.build.clone(),
-                pid: member.pid,
-            },
+            incarnation: member.incarnation(id),
             is_draining: member.is_draining,
             started_at: member.began_at,
             heartbeat_at: member.beat_at,

@@ -12,8 +12,8 @@ use crate::model::{
     Timestamp, TypeName, WorkflowId,
 };
 use crate::store::{
-    Archived, CommandKind, Ending, Enlistment, NamespaceRecord, NewActivity, Ready, ScheduleKey,
-    Target, Term,
+    Archived, CommandKind, Ending, Enlistment, Incarnation, NamespaceRecord, NewActivity, Ready,
+    ScheduleKey, Target, Term,
 };
 
 #[derive(Default)]
@@ -109,6 +109,17 @@ pub(super) struct Member {
     pub(super) pid: u32,
     pub(super) is_draining: bool,
     pub(super) expires_at: Timestamp,
+}
+
+impl Member {
+    pub(super) fn incarnation(&self, id: &OwnerId) -> Incarnation {
+        Incarnation {
+            id: id.clone(),
+            node: self.node.clone(),
+            build: self.build.clone(),
+            pid: self.pid,
+        }
+    }
 }
 
 impl RunRow {

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use coord_core::{Error, Result};
 
-use super::rows::{ArchiveRow, AttemptRow, AttributeRow, MemoRow, RecordRow, RunRow, TaskRow};
+use super::rows::{
+    ArchiveRow, AttemptRow, AttributeRow, MemoRow, OwnerRow, RecordRow, RunRow, TaskRow,
+};
 use super::{
     Buried, Claimed, ClaimedTask, Description, Lacking, Listing, Load, Loaded, LoadedRun, Overdue,
     Page, Ready, Renewal, RenewalItem, Renewed, Role, Roles, StillHeld, Swept, Term, Unattended,
@@ -327,7 +329,7 @@ pub(super) const ATTEMPTS: i64 = 100;
 pub(super) fn description(
     now: i64,
     run: RunRow,
-    (tasks, attempts): (Vec<TaskRow>, Vec<AttemptRow>),
+    (tasks, owners, attempts): (Vec<TaskRow>, Vec<OwnerRow>, Vec<AttemptRow>),
     (attributes, memo, archived): (Vec<AttributeRow>, Option<MemoRow>, Option<ArchiveRow>),
 ) -> Result<Description> {
     Ok(Description {
@@ -336,6 +338,10 @@ pub(super) fn description(
         tasks: tasks
             .into_iter()
             .map(TaskRow::open)
+            .collect::<Result<_>>()?,
+        owners: owners
+            .into_iter()
+            .map(OwnerRow::owner)
             .collect::<Result<_>>()?,
         attempts: attempts
             .into_iter()

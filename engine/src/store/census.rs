@@ -150,6 +150,8 @@ pub struct RoleCensus {
     pub role: Role,
     /// Who had it last.
     pub holder: Option<OwnerId>,
+    /// Since when.
+    pub acquired_at: Timestamp,
     /// Until when, unless it is renewed.
     pub expires_at: Timestamp,
 }

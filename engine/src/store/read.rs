@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::Archived;
+use super::{Archived, Incarnation};
 use crate::model::{
     Attempt, Attribute, Attributes, Namespace, Queue, Run, RunId, RunStatus, TaskId, TaskKind,
     Timestamp, TypeName, WorkflowId,
@@ -17,6 +17,8 @@ pub struct Description {
     pub run: Run,
     /// Its open tasks: the workflow task first, if there is one, then its activities.
     pub tasks: Vec<OpenTask>,
+    /// The processes that have those of them that are leased.
+    pub owners: Vec<OwnerRecord>,
     /// Attempts of its activities that did not succeed, the latest first, at most 100.
     pub attempts: Vec<Attempt>,
     /// What it is found by.
@@ -25,6 +27,19 @@ pub struct Description {
     pub memo: Map<String, Value>,
     /// Where its history is kept, when it is no longer here: then there are no attempts either.
     pub archived: Option<Archived>,
+}
+
+/// A process that has tasks, alive or not.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OwnerRecord {
+    /// Who.
+    pub incarnation: Incarnation,
+    /// Whether it has left, or was declared dead.
+    pub is_gone: bool,
+    /// Its last sign of life.
+    pub heartbeat_at: Timestamp,
+    /// Until when it counts as alive without another one.
+    pub expires_at: Timestamp,
 }
 
 /// A task as people see it.

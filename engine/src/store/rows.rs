@@ -4,6 +4,7 @@ mod archive;
 mod census;
 mod marks;
 mod namespaces;
+mod owner;
 mod retention;
 mod run;
 mod schedule;
@@ -23,6 +24,7 @@ pub(super) use census::{
 };
 pub(super) use marks::{AttributeRow, MemoRow, integer};
 pub(super) use namespaces::NamespaceRow;
+pub(super) use owner::{OwnerRow, owner_columns};
 pub(super) use retention::{DueRow, TenantRow};
 pub(super) use schedule::{
     FireRow, OpenRow, RevisionRow, ScheduleRow, Seen, schedule_columns, schedule_page,

@@ -11,6 +11,7 @@ mod namespaces;
 mod programs;
 mod quotas;
 mod runs;
+mod silent;
 mod starts;
 mod steps;
 

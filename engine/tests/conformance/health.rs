@@ -9,7 +9,7 @@ use coord_engine::health::{Category, Explanation, Liveness, Status};
 use coord_engine::model::{Due, Failure, Queue, Retry, TaskKind, Timeouts, WorkflowId};
 use coord_engine::store::{BlockedReason, PutBack, PutBackHow, Start, Tally, Write};
 use coord_engine::worker::{Attempt, Worker};
-use coord_engine::{Engine, store::Outcome};
+use coord_engine::{Engine, Recovery, store::Outcome};
 
 use crate::stage::{Stage, held, namespace};
 
@@ -165,6 +165,39 @@ pub(crate) async fn a_run_says_why_it_does_not_move(stage: Stage) {
     let missing = WorkflowId::new("nobody").expect("an id");
     let missing = client(&engine).handle(STAND, missing).explain().await;
     assert_eq!(missing.expect("an answer"), None);
+}
+
+pub(crate) async fn a_run_says_that_the_process_that_has_its_task_is_silent(stage: Stage) {
+    let mut quick = Recovery::default();
+    quick.heartbeat = Duration::from_millis(500);
+    quick.every = Duration::from_millis(500);
+    quick.term = Duration::from_secs(1);
+    quick.ttl = Duration::from_secs(4);
+    let engine = || stage.database.builder().recovery(quick).start();
+    let other = engine().await.expect("it starts");
+    let dying = engine().await.expect("it starts");
+    let works = worker(&dying);
+    let stuck = started(&dying, Standing::Stuck).await;
+    explained(&stuck, Liveness::ActivityTaskLeased).await;
+
+    let id = stuck.id().clone();
+    drop((works, dying, stuck));
+
+    let handle = client(&other).handle(STAND, id);
+    let until = tokio::time::Instant::now() + SOON;
+    let silent = loop {
+        let explained = explained(&handle, Liveness::ActivityTaskLeased).await;
+        if explained.message.contains("is silent for") {
+            break explained;
+        }
+        assert!(tokio::time::Instant::now() < until, "{explained:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    let process = format!("process {}", std::process::id());
+    assert!(silent.message.contains(&process), "{silent:?}");
+    assert!(silent.age >= quick.ttl * 2 / 3, "{silent:?}");
+    assert!(silent.until > Some(silent.since), "{silent:?}");
+    explained(&handle, Liveness::ActivityTaskReady).await;
 }
 
 pub(crate) async fn a_run_that_went_wrong_says_what_to_do(stage: Stage) {

@@ -161,6 +161,7 @@ on_every_dialect! {
     health {
         a_census_counts_what_stands_with_its_age
         a_run_says_why_it_does_not_move
+        a_run_says_that_the_process_that_has_its_task_is_silent
         a_run_that_went_wrong_says_what_to_do
         a_run_that_lost_its_rows_says_which
         a_run_that_was_brought_in_or_took_processes_down_waits_to_be_resumed

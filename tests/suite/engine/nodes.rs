@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use coord_engine::client::Client;
 use coord_engine::flow::Workflow;
+use coord_engine::health::Liveness;
 use coord_engine::model::{EventKind, Namespace, Queue};
 use coord_tests::process::{NodeProcess, Program};
-use coord_tests::wait::eventually;
+use coord_tests::wait::{eventually, eventually_some};
 
+use super::wake::engine;
 use super::{SOON, Stage, id};
 
 pub(super) const AUDIT: Workflow<u64, u64> = Workflow::new("records.audit");
@@ -163,4 +165,56 @@ async fn a_node_that_was_paused_for_longer_than_its_life_writes_nothing_late() {
 
     assert_eq!(sum, Some(Ok(28)));
     assert_eq!(handle.history().await.expect("a history"), before);
+}
+
+/// A node that has an activity under way, and that stops showing that it lives by what `befalls` it.
+async fn is_told_of(befalls: impl AsyncFnOnce(&NodeProcess)) {
+    let stage = Stage::new();
+    let environment = stage.environment(&[
+        ("CACHE_DRIVER", "none"),
+        ("COORD_ENGINE_TTL", "6s"),
+        ("COORD_ENGINE_HEARTBEAT", "1s"),
+        ("COORD_ENGINE_TERM", "2s"),
+        ("DW_V2_TASK_REPAIR_LOOP_THROTTLE_SECONDS", "1"),
+    ]);
+    let engine = engine(&environment).await;
+    let client = engine.client(Namespace::default(), Queue::default());
+    let node = stage.node_in(SOON, &environment).await;
+    let started = client.start(AUDIT, id("7"), &7).await.expect("started");
+    let explained = async || {
+        let explained = started.handle.explain().await.expect("an answer");
+        explained.expect("there")
+    };
+    eventually(SOON, "it is said who has it", || async {
+        let explained = explained().await;
+        explained.state == Liveness::ActivityTaskLeased && explained.message.contains("works on")
+    })
+    .await;
+
+    befalls(&node).await;
+
+    let silent = eventually_some(SOON, "it is said that it is silent", || async {
+        Some(explained().await).filter(|it| it.message.contains("is silent for"))
+    });
+    let silent = silent.await;
+    assert_eq!(silent.state, Liveness::ActivityTaskLeased);
+    let process = format!("process {}", node.pid());
+    assert!(silent.message.contains(&process), "{silent:?}");
+    assert!(silent.age >= Duration::from_secs(4), "{silent:?}");
+    assert!(silent.until > Some(silent.since), "{silent:?}");
+    assert!(silent.action.contains("taken back within"), "{silent:?}");
+    eventually(SOON, "it waits for another worker", || async {
+        explained().await.state == Liveness::ActivityTaskReady
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_run_says_that_the_node_that_has_its_task_was_killed() {
+    is_told_of(async |node| _ = node.kill().await).await;
+}
+
+#[tokio::test]
+async fn a_run_says_that_the_node_that_has_its_task_is_stopped() {
+    is_told_of(NodeProcess::pause).await;
 }

@@ -18,7 +18,8 @@ const SCHEDULES: &str = census_of_schedules!(
     "SIGNED"
 );
 const NODES: &str = census_of_nodes!("CAST(? AS SIGNED)", "? IS NULL OR namespace = ?");
-const ROLES: &str = "SELECT `role`, holder, expires_at FROM engine_roles WHERE `role` IN (?, ?, ?)";
+const ROLES: &str =
+    "SELECT `role`, holder, acquired_at, expires_at FROM engine_roles WHERE `role` IN (?, ?, ?)";
 
 pub(super) async fn census(store: &Mysql) -> Result<Census> {
     const WHAT: &str = "counting what stands where";

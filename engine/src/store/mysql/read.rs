@@ -7,7 +7,8 @@ use sqlx::query::QueryAs;
 
 use super::super::begin::begin;
 use super::super::rows::{
-    AttemptRow, AttributeRow, MemoRow, RecordRow, RunRow, TaskRow, run_columns, task_columns,
+    AttemptRow, AttributeRow, MemoRow, OwnerRow, RecordRow, RunRow, TaskRow, owner_columns,
+    run_columns, task_columns,
 };
 use super::super::{Description, Filter, Listing, Load, Loaded, Page, Target};
 use super::super::{answers, listing};
@@ -61,6 +62,14 @@ const TASKS: &str = concat!(
     task_columns!(),
     " FROM workflow_tasks
       WHERE task_id > concat(?, ':') AND task_id < concat(?, ';') AND run_id = ? ORDER BY step_seq"
+);
+
+const OWNERS: &str = concat!(
+    "SELECT ",
+    owner_columns!(),
+    " FROM ",
+    ids!(),
+    " JOIN engine_instances i ON i.instance_id = w.id"
 );
 
 const ATTEMPTS: &str = "
@@ -126,6 +135,9 @@ pub(super) async fn describe(pool: &MySqlPool, of: &Target) -> Result<Option<Des
     let id = &run.run_id;
     let tasks = sqlx::query_as(TASKS).bind(id).bind(id).bind(id);
     let tasks: Vec<TaskRow> = tasks.fetch_all(&mut *transaction).await.map_err(at(WHAT))?;
+    let owners = sqlx::query_as(OWNERS).bind(json(&OwnerRow::of(&tasks))?);
+    let owners = owners.fetch_all(&mut *transaction).await;
+    let owners: Vec<OwnerRow> = owners.map_err(at(WHAT))?;
     let attempts = sqlx::query_as(ATTEMPTS).bind(&run.run_id);
     let attempts = attempts
         .bind(answers::ATTEMPTS)
@@ -142,7 +154,7 @@ pub(super) async fn describe(pool: &MySqlPool, of: &Target) -> Result<Option<Des
     let archived = archived.fetch_optional(&mut *transaction).await;
     let marks = (attributes, memo, archived.map_err(at(WHAT))?);
     transaction.commit().await.map_err(at(WHAT))?;
-    answers::description(now, run, (tasks, attempts), marks).map(Some)
+    answers::description(now, run, (tasks, owners, attempts), marks).map(Some)
 }
 
 pub(super) async fn list(pool: &MySqlPool, listing: &Listing) -> Result<Page> {

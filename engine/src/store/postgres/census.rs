@@ -14,7 +14,8 @@ const TASKS: &str = census_of_tasks!("$1::int8", "($2::text IS NULL OR namespace
 const SCHEDULES: &str =
     census_of_schedules!("$1::int8", "($2::text IS NULL OR namespace = $2)", "BIGINT");
 const NODES: &str = census_of_nodes!("$1::int8", "$2::text IS NULL OR namespace = $2");
-const ROLES: &str = "SELECT role, holder, expires_at FROM engine_roles WHERE role IN ($1, $2, $3)";
+const ROLES: &str =
+    "SELECT role, holder, acquired_at, expires_at FROM engine_roles WHERE role IN ($1, $2, $3)";
 
 pub(super) async fn census(store: &Postgres) -> Result<Census> {
     const WHAT: &str = "counting what stands where";

@@ -5,7 +5,8 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::QueryAs;
 
 use super::super::rows::{
-    AttemptRow, AttributeRow, MemoRow, RecordRow, RunRow, TaskRow, run_columns, task_columns,
+    AttemptRow, AttributeRow, MemoRow, OwnerRow, RecordRow, RunRow, TaskRow, owner_columns,
+    run_columns, task_columns,
 };
 use super::super::{Description, Filter, Listing, Load, Loaded, Page, Target};
 use super::super::{answers, listing};
@@ -54,6 +55,12 @@ const TASKS: &str = concat!(
     task_columns!(),
     " FROM workflow_tasks
       WHERE task_id > $1 || ':' AND task_id < $1 || ';' AND run_id = $1 ORDER BY step_seq"
+);
+
+const OWNERS: &str = concat!(
+    "SELECT ",
+    owner_columns!(),
+    " FROM engine_instances WHERE instance_id = ANY ($1)"
 );
 
 const ATTEMPTS: &str = "
@@ -132,6 +139,9 @@ pub(super) async fn describe(store: &Postgres, of: &Target) -> Result<Option<Des
         .fetch_all(&mut *transaction.inner)
         .await
         .map_err(at(WHAT))?;
+    let owners = store.statements.rows(OWNERS).bind(OwnerRow::of(&tasks));
+    let owners = owners.fetch_all(&mut *transaction.inner).await;
+    let owners: Vec<OwnerRow> = owners.map_err(at(WHAT))?;
     let attempts = store.statements.rows(ATTEMPTS).bind(&run.run_id);
     let attempts = attempts
         .bind(answers::ATTEMPTS)
@@ -149,7 +159,7 @@ pub(super) async fn describe(store: &Postgres, of: &Target) -> Result<Option<Des
     let archived = store.statements.rows(ARCHIVE).bind(&run.run_id);
     let archived = archived.fetch_optional(&mut *transaction.inner).await;
     let marks = (attributes, memo, archived.map_err(at(WHAT))?);
-    answers::description(now, run, (tasks, attempts), marks).map(Some)
+    answers::description(now, run, (tasks, owners, attempts), marks).map(Some)
 }
 
 pub(super) async fn list(store: &Postgres, listing: &Listing) -> Result<Page> {

@@ -154,8 +154,8 @@ pub(in super::super) struct CensusRows {
     pub(in super::super) queues: Vec<QueueRow>,
     pub(in super::super) schedules: ScheduleCountRow,
     pub(in super::super) nodes: NodeCountRow,
-    /// Each role as it is stored, who has it, and until when.
-    pub(in super::super) roles: Vec<(String, Option<String>, i64)>,
+    /// Each role as it is stored, who has it, since when and until when.
+    pub(in super::super) roles: Vec<(String, Option<String>, i64, i64)>,
 }
 
 /// The roles as they are stored for a store that stays in `scope`.
@@ -168,12 +168,13 @@ impl CensusRows {
         let queues: Result<Vec<QueueCensus>> =
             self.queues.into_iter().map(QueueRow::queue).collect();
         let mut roles = Vec::new();
-        for (key, holder, expires_at) in self.roles {
+        for (key, holder, acquired_at, expires_at) in self.roles {
             let role = Role::ALL.into_iter().find(|role| role.key(scope) == key);
             if let Some(role) = role {
                 roles.push(RoleCensus {
                     role,
                     holder: some::<OwnerId>(holder, "owner id")?,
+                    acquired_at: Timestamp::from_micros(acquired_at),
                     expires_at: Timestamp::from_micros(expires_at),
                 });
             }

@@ -5,7 +5,8 @@ use sqlx::query::QueryAs;
 use sqlx::sqlite::{SqliteArguments, SqlitePool};
 
 use super::super::rows::{
-    AttemptRow, AttributeRow, MemoRow, RecordRow, RunRow, TaskRow, run_columns, task_columns,
+    AttemptRow, AttributeRow, MemoRow, OwnerRow, RecordRow, RunRow, TaskRow, owner_columns,
+    run_columns, task_columns,
 };
 use super::super::{Description, Filter, Listing, Load, Loaded, Page, Target};
 use super::super::{answers, listing};
@@ -53,6 +54,12 @@ const TASKS: &str = concat!(
     task_columns!(),
     " FROM workflow_tasks
       WHERE task_id > ?1 || ':' AND task_id < ?1 || ';' AND run_id = ?1 ORDER BY step_seq"
+);
+
+const OWNERS: &str = concat!(
+    "SELECT ",
+    owner_columns!(),
+    " FROM engine_instances WHERE instance_id IN (SELECT value FROM json_each(?1))"
 );
 
 const ATTEMPTS: &str = "
@@ -113,6 +120,9 @@ pub(super) async fn describe(pool: &SqlitePool, of: &Target) -> Result<Option<De
     let Some(run) = run else { return Ok(None) };
     let tasks = sqlx::query_as(TASKS).bind(&run.run_id);
     let tasks: Vec<TaskRow> = tasks.fetch_all(&mut *transaction).await.map_err(at(WHAT))?;
+    let owners = sqlx::query_as(OWNERS).bind(json(&OwnerRow::of(&tasks))?);
+    let owners = owners.fetch_all(&mut *transaction).await;
+    let owners: Vec<OwnerRow> = owners.map_err(at(WHAT))?;
     let attempts = sqlx::query_as(ATTEMPTS).bind(&run.run_id);
     let attempts = attempts
         .bind(answers::ATTEMPTS)
@@ -129,7 +139,7 @@ pub(super) async fn describe(pool: &SqlitePool, of: &Target) -> Result<Option<De
     let archived = archived.fetch_optional(&mut *transaction).await;
     let marks = (attributes, memo, archived.map_err(at(WHAT))?);
     transaction.commit().await.map_err(at(WHAT))?;
-    answers::description(now, run, (tasks, attempts), marks).map(Some)
+    answers::description(now, run, (tasks, owners, attempts), marks).map(Some)
 }
 
 pub(super) async fn list(pool: &SqlitePool, listing: &Listing) -> Result<Page> {

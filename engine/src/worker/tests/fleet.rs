@@ -7,16 +7,16 @@ use crate::store::{Role, Store};
 use crate::wake::Table;
 
 const SECOND: Duration = Duration::from_secs(1);
-const WORK: Workflow<u32, u32> = Workflow::new("tests.work");
+pub(super) const WORK: Workflow<u32, u32> = Workflow::new("tests.work");
 
 async fn work(ctx: Context, number: u32) -> Result<u32, Failure> {
     ctx.activity(DOUBLE, &number).await
 }
 
 /// One process of several.
-struct Node {
+pub(super) struct Node {
     engine: Engine,
-    client: Client,
+    pub(super) client: Client,
 }
 
 impl Node {
@@ -24,14 +24,17 @@ impl Node {
         Self::with(store, |engine| engine).await
     }
 
-    async fn with(store: &Memory, be: impl FnOnce(EngineBuilder) -> EngineBuilder) -> Self {
+    pub(super) async fn with(
+        store: &Memory,
+        be: impl FnOnce(EngineBuilder) -> EngineBuilder,
+    ) -> Self {
         let engine = be(Engine::builder(store.clone())).start().await;
         let engine = engine.expect("a store in memory");
         let client = engine.client(namespace(), queue());
         Self { engine, client }
     }
 
-    fn worker(&self) -> WorkerBuilder {
+    pub(super) fn worker(&self) -> WorkerBuilder {
         let worker = self.engine.worker(namespace(), queue());
         worker.workflow(WORK, work)
     }
@@ -42,7 +45,7 @@ fn node(name: &str) -> NodeName {
 }
 
 /// An activity whose first attempt never ends.
-fn hangs_once()
+pub(super) fn hangs_once()
 -> impl Fn(Attempt, u32) -> std::pin::Pin<Box<dyn Future<Output = Result<u32, Failure>> + Send>>
 + Send
 + Sync
