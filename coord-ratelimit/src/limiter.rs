@@ -92,7 +92,8 @@ impl Limiter {
     ///
     /// # Errors
     /// `Invalid` for no permits, for a number of subjects that is not that of the limits, on a
-    /// cluster for subjects of several groups, and when the ACL user may not run the script.
+    /// cluster for subjects of several groups, and when the ACL user may not run the script or a
+    /// command of it.
     /// `Corrupt` when something else is stored under a limit's key: it is left alone.
     ///
     /// # Cancel safety

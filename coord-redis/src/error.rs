@@ -68,6 +68,8 @@ pub(crate) fn failure(error: &RedisError, scripted: bool) -> Failure {
         "NOGROUP" | "UNBLOCKED" if !scripted => Failure::Final(ErrorKind::Unavailable),
         "NOAUTH" | "WRONGPASS" | "CROSSSLOT" | "NOPROTO" => Failure::Final(ErrorKind::Invalid),
         "WRONGTYPE" => Failure::Final(ErrorKind::Corrupt),
+        // It will be forbidden again; and it is not repeated, since it may have written before.
+        _ if scripted && is_forbidden_within(error) => Failure::Final(ErrorKind::Invalid),
         // A script may have written before it failed; a plain command that failed did nothing.
         _ if scripted => Failure::Final(ErrorKind::Timeout),
         _ => Failure::Final(ErrorKind::Invalid),
@@ -93,6 +95,14 @@ fn code_within<'a>(code: &str, message: &'a str) -> Option<&'a str> {
     let (code, _) = said.strip_prefix('-').unwrap_or(said).split_once(' ')?;
     let is_code = code.len() > 1 && code.bytes().all(|byte| byte.is_ascii_uppercase());
     is_code.then_some(code)
+}
+
+/// Whether a script ran into a command that the ACL user may not run. The servers have no code for
+/// that, only these words: of Redis up to 7.0, and of later ones and Valkey.
+fn is_forbidden_within(error: &RedisError) -> bool {
+    let said = error.detail().unwrap_or_default();
+    said.contains("The user executing the script can't ")
+        || said.contains("ACL failure in script: ")
 }
 
 /// Whether a refusal may pass within one deadline, so that waiting for it makes sense.
@@ -151,6 +161,9 @@ pub(crate) fn final_error(kind: ErrorKind, what: String, source: RedisError) -> 
 
 /// What to do about an error of the configuration.
 fn remedy(error: &RedisError) -> Option<&'static str> {
+    if is_forbidden_within(error) {
+        return Some("it does not permit the ACL user a command of its script");
+    }
     match (error.code(), error.kind()) {
         (Some("NOAUTH"), _) => Some("it wants a user or password, which the Redis URL carries"),
         (Some("WRONGPASS"), _) | (_, redis::ErrorKind::AuthenticationFailed) => {

@@ -166,6 +166,41 @@ async fn a_right_that_the_user_lacks_is_named_by_each_crate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_the_user_lacks_inside_a_script_is_named_by_each_crate() {
+    let rules = ["on", ">secret", "~*", "&*", "+@all", "-set"];
+    let server = need!(RedisServer::builder().user("app", &rules).start().await);
+    let services = Services::connect(&server.url_as("app", "secret"), SOON).await;
+
+    let refusals = services.refusals().await;
+
+    let place = server.addr().to_string();
+    say(refusals, ErrorKind::Invalid, &place, "ACL user");
+    let error = services.limiter.try_acquire(&subject(), 1).await;
+    let error = error.expect_err("no policy for what is set up wrongly");
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_who_may_not_ask_for_the_time_is_told_so_by_each_crate_that_grants() {
+    let rules = ["on", ">secret", "~*", "&*", "+@all", "-time"];
+    let server = need!(RedisServer::builder().user("app", &rules).start().await);
+    let services = Services::connect(&server.url_as("app", "secret"), SOON).await;
+    let (lease, owner) = (name("lease"), Owner::new(name("owner")));
+    let (lock, options) = (name("lock"), LockOptions::default());
+
+    let lock = services.locks.acquire(&lock, SOON, &options).await;
+    let lease = services.leases.claim(&lease, &owner, Ttl::DEFAULT).await;
+    let permit = services.limiter.try_acquire(&subject(), 1).await;
+
+    let refusals = [lock.err(), lease.err(), permit.err()];
+    for error in refusals.map(|error| error.expect("refused")) {
+        let line = format!("{error:#}");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{line}");
+        assert!(line.contains("ACL user"), "{line}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_gone_is_named_with_the_reason_by_each_crate() {
     let server = need!(RedisServer::builder().start().await);
     let services = Services::connect(&server.url(), Duration::from_millis(300)).await;

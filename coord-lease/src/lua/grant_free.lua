@@ -7,7 +7,7 @@
 
 do
   local last = redis.pcall('GET', KEYS[2])
-  local time = redis.pcall('TIME')
+  local time = redis.call('TIME')
   local micros = string.sub('00000' .. time[2], -6)
   local fence = time[1] .. micros
   -- As text, which goes for numbers where both have 16 digits.
