@@ -75,8 +75,10 @@ impl Gcra {
         self.parts
     }
 
-    /// What `permits` cost: whole microseconds, rounded down, and the rest, never negative.
+    /// What `permits` cost: whole microseconds, rounded down, and the rest, never negative. To give
+    /// back more than a burst is to give back a burst.
     pub(crate) fn cost(&self, permits: i64) -> (i64, u64) {
+        let permits = permits.max(-i64::from(self.burst));
         let all = i128::from(permits) * i128::from(self.interval);
         let parts = i128::from(self.parts);
         (

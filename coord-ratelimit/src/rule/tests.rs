@@ -265,6 +265,19 @@ proptest! {
     }
 
     #[test]
+    fn whoever_gives_back_more_than_was_taken_is_as_new(
+        rule in any_rule(), part in 0.0..1.0_f64, more in 0..=u32::MAX,
+    ) {
+        let permits = 1 + (f64::from(rule.capacity() - 1) * part) as u32;
+        let taken = rule.take(None, NOW, permits.into());
+
+        let given = rule.take(taken.state, NOW, -i64::from(permits.max(more)));
+
+        prop_assert!(given.fits);
+        prop_assert_eq!(given.state, None);
+    }
+
+    #[test]
     fn gcra_passes_no_more_than_its_burst_and_its_rate_in_any_span(
         permits in 1_u32..50, period_us in 1_000_u64..5_000_000, burst in 1_u32..50, steps in schedule(),
     ) {
@@ -317,12 +330,14 @@ proptest! {
 
     #[test]
     fn no_number_that_goes_to_a_script_or_into_a_key_reaches_the_end_of_luas_exactness(
-        rule in any_rule(), part in 0.0..1.0_f64,
+        rule in any_rule(), part in 0.0..1.0_f64, back in 1..=u32::MAX,
     ) {
         const EXACT: u64 = 1 << 53;
         let permits = 1 + (f64::from(rule.capacity() - 1) * part) as u32;
-        for argument in wire::arguments(&rule, permits.into()) {
-            prop_assert!(argument.unsigned_abs() < EXACT);
+        for permits in [i64::from(permits), -i64::from(back)] {
+            for argument in wire::arguments(&rule, permits) {
+                prop_assert!(argument.unsigned_abs() < EXACT);
+            }
         }
         if let Some(State::Gcra(drawn)) = rule.take(None, NOW, rule.capacity().into()).state {
             // Two spans on top of now, as the script adds them, until the year 2041.
