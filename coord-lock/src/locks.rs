@@ -18,6 +18,9 @@ use crate::{Lock, LockOptions, reentry, wait};
 /// The kind of key that the locks of this crate are.
 const KIND: &str = "lock";
 
+/// The longest wait, a leap year, so that every duration may be asked for.
+const LONGEST_WAIT: Duration = Duration::from_hours(366 * 24);
+
 /// The owner's name where none is given: its host and process stand beside it.
 const UNNAMED: &str = "unnamed";
 
@@ -127,7 +130,7 @@ impl Locks {
         let wait = if wait.is_zero() {
             self.redis.deadline()
         } else {
-            wait
+            wait.min(LONGEST_WAIT)
         };
         match wait::until_granted(&mut claim, start + wait).await {
             Ok(granted) => self.granted(claim, &granted, start),

@@ -24,6 +24,9 @@ use crate::wire::{self, Answer};
 /// The most limits of one limiter: each costs every call of it some microseconds of the server.
 const MAX_LIMITS: usize = 8;
 
+/// The longest wait, a leap year, so that every duration may be asked for.
+const LONGEST_WAIT: Duration = Duration::from_hours(366 * 24);
+
 /// What a denied caller waits at least: the unit in which limits count.
 pub(crate) const SHORTEST: Duration = Duration::from_micros(1);
 
@@ -285,7 +288,7 @@ impl Limiter {
         start: Instant,
         wait: Duration,
     ) -> Result<Decision> {
-        let deadline = start + wait;
+        let deadline = start + wait.min(LONGEST_WAIT);
         let place = self.0.lines.join(&keys[0]);
         let patience = self.0.redis.deadline();
         let (turn_by, patience) = if wait.is_zero() {

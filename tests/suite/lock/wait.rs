@@ -45,6 +45,24 @@ async fn a_waiter_gets_the_lock_when_it_is_released_and_not_when_it_would_end() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_ready_to_wait_for_ever_gets_the_lock_when_it_is_released() {
+    let stage = need!(Stage::new().await);
+    let (mine, theirs) = (stage.locks().await, stage.locks().await);
+
+    for order in ORDERS {
+        let lock = take(&mine, &ordered(order)).await;
+        let waiting = tokio::spawn({
+            let theirs = theirs.clone();
+            async move { theirs.acquire(&job(), Duration::MAX, &ordered(order)).await }
+        });
+        stage.waiting_becomes(1).await;
+        lock.release().await.unwrap();
+
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whoever_waits_in_vain_is_told_by_the_deadline_that_others_had_it() {
     let stage = need!(Stage::new().await);
     let (mine, theirs) = (stage.locks().await, stage.locks().await);

@@ -40,6 +40,18 @@ async fn a_waiter_gets_its_permit_when_it_is_there() {
     recorder().event("redis.ratelimit.wait", &[], SOON).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_ready_to_wait_for_ever_gets_a_permit_when_it_is_there() {
+    let stage = need!(Stage::new().await);
+    let limiter = stage.limiter([gcra(1, Duration::from_millis(400))]).await;
+    let subject = subject("for-ever");
+    drained(&limiter, &subject).await;
+
+    let decision = limiter.acquire(&subject, 1, Duration::MAX).await.unwrap();
+
+    assert!(decision.is_allowed());
+}
+
 // On one thread, tasks start in the order in which they were spawned.
 #[tokio::test]
 async fn those_who_wait_are_served_in_the_order_of_their_arrival_whatever_they_ask_for() {
