@@ -218,4 +218,28 @@ mod tests {
         assert_eq!(code_within("@user_script:", caught), Some("OOM"));
         assert_eq!(code_within("WRONGTYPE", "1: -OOM"), None);
     }
+
+    #[test]
+    fn what_an_acl_forbids_inside_a_script_is_invalid_in_the_words_of_every_server() {
+        let within = |said: &str| {
+            let kind = redis::ServerErrorKind::ResponseError.into();
+            failure(&RedisError::from((kind, "", said.to_owned())), true)
+        };
+        for said in [
+            "Error running script (call to f_0a): @user_script:1: @user_script: 1: The user \
+             executing the script can't run this command or subcommand",
+            "The user executing the script can't access at least one of the keys mentioned in the \
+             command arguments script: 0a, on @user_script:1.",
+            "ACL failure in script: User app has no permissions to run the 'time' command \
+             script: 0a, on @user_script:1.",
+        ] {
+            let forbidden = within(said);
+            assert!(
+                matches!(forbidden, Failure::Final(ErrorKind::Invalid)),
+                "{said}"
+            );
+        }
+        let failed = within("user_script:1: boom script: 0a, on @user_script:1.");
+        assert!(matches!(failed, Failure::Final(ErrorKind::Timeout)));
+    }
 }
