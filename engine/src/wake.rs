@@ -110,8 +110,8 @@ pub enum Health {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Passing {
     pub(crate) health: Health,
-    /// The backends through which they do not, and for how long.
-    pub(crate) lost: Vec<(Kind, Duration)>,
+    /// The backends through which they do not, for how long, and why.
+    pub(crate) lost: Vec<(Kind, Duration, String)>,
 }
 
 /// A look that comes a little earlier than others spreads the load, and is never late.

@@ -472,8 +472,13 @@ fn hints(wake: &Passing, alone: Option<&Alone>) -> Check {
         }
         Health::Degraded => {
             let lost = wake.lost.iter();
-            let lost = lost
-                .map(|(kind, age)| format!(" through {} for {:?}", kind.logged(), rounded(*age)));
+            let lost = lost.map(|(kind, age, cause)| {
+                format!(
+                    " through {} for {:?} ({cause})",
+                    kind.logged(),
+                    rounded(*age)
+                )
+            });
             let lost: Vec<_> = lost.collect();
             let where_to = match lost.as_slice() {
                 // Nothing has failed, and nothing has come back yet.
@@ -482,12 +487,12 @@ fn hints(wake: &Passing, alone: Option<&Alone>) -> Check {
             };
             Check {
                 status: Status::Warning,
-                remedy: "see that what CACHE_DRIVER names runs; nothing is lost meanwhile",
+                remedy: "see that what CACHE_DRIVER names runs and lets this process in; nothing is lost meanwhile",
                 count: wake.lost.len() as u64,
                 age: wake
                     .lost
                     .iter()
-                    .map(|(_, age)| *age)
+                    .map(|(_, age, _)| *age)
                     .max()
                     .unwrap_or_default(),
                 ..fine(NAME, format!("hints do not pass{where_to}: {LOOKS}"))

@@ -203,8 +203,12 @@ fn hints_that_do_not_pass_say_through_what_and_for_how_long() {
     let wake = Passing {
         health: Health::Degraded,
         lost: vec![
-            (Kind::Redis, Duration::from_millis(2500)),
-            (Kind::Nats, Duration::from_mins(2)),
+            (
+                Kind::Redis,
+                Duration::from_millis(2500),
+                "no answer".to_owned(),
+            ),
+            (Kind::Nats, Duration::from_mins(2), "no answer".to_owned()),
         ],
     };
 
@@ -214,7 +218,7 @@ fn hints_that_do_not_pass_say_through_what_and_for_how_long() {
     assert!(
         check
             .message
-            .contains("through redis for 2s, through nats for 120s"),
+            .contains("through redis for 2s (no answer), through nats for 120s (no answer)"),
         "{check:?}"
     );
     assert_eq!((check.count, check.age), (2, Duration::from_mins(2)));

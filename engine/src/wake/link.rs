@@ -52,6 +52,8 @@ pub(super) struct State {
     filled: Notify,
     /// Whether hints pass, and since when.
     standing: Mutex<(Standing, Instant)>,
+    /// Why they did not when they last did not.
+    cause: Mutex<String>,
     /// A listener has begun, and it is to be tried whether it hears.
     begun: Notify,
     /// The listener hears nothing, and is to begin again.
@@ -87,6 +89,7 @@ impl Link {
             left: watch::Sender::new(0),
             filled: Notify::new(),
             standing: Mutex::new((Standing::Beginning, Instant::now())),
+            cause: Mutex::default(),
             begun: Notify::new(),
             deaf: Notify::new(),
         });
@@ -126,10 +129,10 @@ impl Link {
         locked(&self.state.standing).0 == Standing::Healthy
     }
 
-    /// What does not carry hints `now`, and for how long.
-    pub(super) fn lost_for(&self, now: Instant) -> Option<(Kind, Duration)> {
+    /// What does not carry hints `now`, for how long, and why.
+    pub(super) fn lost_for(&self, now: Instant) -> Option<(Kind, Duration, String)> {
         let lost = self.state.lost_for(now)?;
-        Some((self.state.kind, lost))
+        Some((self.state.kind, lost, locked(&self.state.cause).clone()))
     }
 }
 
@@ -160,7 +163,10 @@ async fn listen(backend: Arc<dyn Backend>, state: Arc<State>) {
             () = state.deaf.notified() => Ok(()),
         };
         let gone = || Error::unavailable("hearing hints: the connection has ended");
-        state.lost(&ended.err().unwrap_or_else(gone));
+        let error = ended.err().unwrap_or_else(gone);
+        state.lost(&error);
+        // Who sends finds only that nobody listens.
+        state.is_because_of(&error);
         if began.elapsed() > TRY {
             failures = 0;
         }
@@ -294,9 +300,14 @@ impl State {
         .emit();
     }
 
+    fn is_because_of(&self, error: &Error) {
+        error.message().clone_into(&mut *locked(&self.cause));
+    }
+
     /// Hints do not pass. Who relied on them looks now, and more often from now on.
     fn lost(&self, error: &Error) {
         if self.becomes(Standing::Lost) {
+            self.is_because_of(error);
             Signal::WakeLost {
                 backend: self.kind,
                 error: Detail::error(error),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_nats::{Client, ConnectOptions, Event, ServerAddr};
 use coord_core::{Error, Result};
 use futures_util::StreamExt;
+use percent_encoding::percent_decode_str;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -42,6 +43,18 @@ enum Login {
     Token(String),
 }
 
+impl Login {
+    /// What stands before the host; all servers of a cluster let the same in.
+    fn of_url(server: &ServerAddr) -> Option<Self> {
+        let decoded = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let user = decoded(server.username()?);
+        Some(match server.password() {
+            Some(password) => Self::User(user, decoded(password)),
+            None => Self::Token(user),
+        })
+    }
+}
+
 impl Nats {
     /// Through the servers at `servers`, one URL or several of one cluster with commas between:
     /// `nats://`, or `tls://` with the certificates that the system trusts, and a token or a user
@@ -61,9 +74,11 @@ impl Nats {
         if servers.iter().any(|server| server.host().is_empty()) {
             return Err(Error::invalid(message));
         }
+        // The client itself makes nothing of it.
+        let login = servers.iter().find_map(Login::of_url);
         Ok(Self {
             servers,
-            login: Login::None,
+            login: login.unwrap_or(Login::None),
             subject,
             client: watch::Sender::new(None),
         })
@@ -72,14 +87,18 @@ impl Nats {
     /// As this user, where no URL says another one.
     #[must_use]
     pub fn user(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
-        self.login = Login::User(user.into(), password.into());
+        if matches!(self.login, Login::None) {
+            self.login = Login::User(user.into(), password.into());
+        }
         self
     }
 
     /// With this token, where no URL says another one.
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> Self {
-        self.login = Login::Token(token.into());
+        if matches!(self.login, Login::None) {
+            self.login = Login::Token(token.into());
+        }
         self
     }
 
@@ -198,6 +217,15 @@ impl Backend for Nats {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_user_may_be_in_a_url_and_wins() {
+        let nats = Nats::at("nats://a:1,nats://app:p%40ss@b:1", "coord").expect("valid");
+        let nats = nats.user("other", "word");
+        let is_user =
+            matches!(&nats.login, Login::User(user, word) if user == "app" && word == "p@ss");
+        assert!(is_user);
+    }
 
     #[test]
     fn servers_are_urls_with_commas_between() {

@@ -32,6 +32,16 @@ const CLOSED: Kind = Kind {
     ..OPEN
 };
 
+const WITH_TOKEN: Kind = Kind {
+    arguments: |port| {
+        let port = port.to_string();
+        let token = ["-p", &port, "--auth", LOGIN.1];
+        let arguments = ADDRESS.into_iter().chain(token);
+        arguments.map(str::to_owned).collect()
+    },
+    ..OPEN
+};
+
 /// An own NATS; dropping it kills it.
 pub struct NatsServer(Daemon);
 
@@ -62,6 +72,20 @@ impl NatsServer {
     /// Safe: a server that nobody gets is killed.
     pub async fn start_closed() -> Result<Self, Missing> {
         Ok(Self(Daemon::start(&CLOSED).await?))
+    }
+
+    /// Starts one that lets in who has the password of the [`LOGIN`] as a token.
+    ///
+    /// # Errors
+    /// [`Missing`] when the machine has none.
+    ///
+    /// # Panics
+    /// When there is one and it does not come up.
+    ///
+    /// # Cancel safety
+    /// Safe: a server that nobody gets is killed.
+    pub async fn start_with_token() -> Result<Self, Missing> {
+        Ok(Self(Daemon::start(&WITH_TOKEN).await?))
     }
 
     /// Where it listens.

@@ -123,28 +123,77 @@ async fn hints_pass_through_nats_from_node_to_node() {
     hints_pass(&[("CACHE_DRIVER", "nats"), ("NATS_URL", &server.url())]).await;
 }
 
+/// What each of these environments comes to at a NATS that lets in who has the login.
+async fn let_in(server: &NatsServer, right: &[&[(&str, &str)]], wrong: &[&[(&str, &str)]]) {
+    let (stage, url) = (Stage::new(), server.url());
+    let environment = |more: &[(&str, &str)]| {
+        let known = [("CACHE_DRIVER", "nats"), ("NATS_URL", url.as_str())];
+        let known = known.into_iter().filter(|(name, _)| {
+            let is_said = more.iter().any(|(said, _)| said == name);
+            !is_said
+        });
+        stage.environment(&known.chain(more.iter().copied()).collect::<Vec<_>>())
+    };
+    for right in right {
+        becomes(&engine(&environment(right)).await, Health::Healthy).await;
+    }
+    for wrong in wrong {
+        let engine = engine(&environment(wrong)).await;
+        let what = "it says that it is not let in, and what names the user";
+        eventually(SOON, what, || async {
+            let hints = troubles::hints(&engine).await;
+            let says = |what: &str| hints.message.contains(what);
+            says("through nats") && says("NATS_PASSWORD") && says("NATS_TOKEN") && says("NATS_URL")
+        })
+        .await;
+        assert_eq!(engine.wake_health(), Health::Degraded);
+        let report = engine.health().await;
+        assert!(report.is_ready());
+        assert!(!format!("{report:?}").contains(GUESS));
+    }
+}
+
+/// What lets nobody in.
+const GUESS: &str = "a-guess";
+
 #[tokio::test]
 async fn a_nats_that_wants_a_login_gets_it_and_turns_others_away() {
     let server = need!(NatsServer::start_closed().await);
-    let (stage, url) = (Stage::new(), server.url());
-    let hints = |more: &[(&'static str, &'static str)]| {
-        let known = [("CACHE_DRIVER", "nats"), ("NATS_URL", url.as_str())];
-        let hints: Vec<_> = known.iter().chain(more).copied().collect();
-        stage.environment(&hints)
-    };
-
     let (user, password) = NATS_LOGIN;
-    let known = engine(&hints(&[("NATS_USER", user), ("NATS_PASSWORD", password)])).await;
-    let unknown = engine(&hints(&[("NATS_USER", user), ("NATS_PASSWORD", "guess")])).await;
+    let with = |password: &str| format!("nats://{user}:{password}@{}", server.addr());
+    let (known, unknown) = (with(password), with(GUESS));
 
-    becomes(&known, Health::Healthy).await;
-    let what = "it says that it is not let in";
-    eventually(SOON, what, || async {
-        troubles::hints(&unknown)
-            .await
-            .message
-            .contains("through nats")
-    })
+    let_in(
+        &server,
+        &[
+            &[("NATS_USER", user), ("NATS_PASSWORD", password)],
+            &[("NATS_URL", &known)],
+            // The URL is nearer to the server.
+            &[
+                ("NATS_URL", &known),
+                ("NATS_USER", user),
+                ("NATS_PASSWORD", GUESS),
+            ],
+        ],
+        &[
+            &[("NATS_USER", user), ("NATS_PASSWORD", GUESS)],
+            &[("NATS_URL", &unknown)],
+            &[("NATS_TOKEN", GUESS)],
+            &[],
+        ],
+    )
     .await;
-    assert_eq!(unknown.wake_health(), Health::Degraded);
+}
+
+#[tokio::test]
+async fn a_nats_that_wants_a_token_gets_it_and_turns_others_away() {
+    let server = need!(NatsServer::start_with_token().await);
+    let (_, token) = NATS_LOGIN;
+
+    let_in(
+        &server,
+        &[&[("NATS_TOKEN", token)]],
+        &[&[("NATS_TOKEN", GUESS)], &[]],
+    )
+    .await;
 }

@@ -10,7 +10,9 @@ pub(super) fn at_connect(cause: ConnectError) -> Error {
     const WHAT: &str = "connecting to NATS";
     let error = match cause.kind() {
         ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
-            Error::invalid(format!("{WHAT}: it does not let this user in"))
+            Error::invalid(format!(
+                "{WHAT}: it does not let this user in, whom NATS_USER with NATS_PASSWORD, NATS_TOKEN or NATS_URL names"
+            ))
         }
         ConnectErrorKind::ServerParse => Error::invalid(WHAT),
         ConnectErrorKind::Dns
