@@ -119,6 +119,7 @@ impl<'a> Sides<'a> {
                     work: works[0].name().to_owned(),
                     in_flight: tasks,
                     ms: time.as_millis() as u64,
+                    jobs: 0,
                 };
                 let asked = Asked::before(self.server, &database, is_costed).await?;
                 let driven = match peer.run(&task).await {

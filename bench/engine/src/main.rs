@@ -4,6 +4,7 @@ mod chaos;
 mod compare;
 mod deaths;
 mod dialects;
+mod drain;
 mod fan_out;
 mod growth;
 mod idle;
@@ -58,9 +59,10 @@ const NATS_URL: Variable = Variable::new(
 /// Both cores of a small machine, which the server needs as well.
 const WORKERS: usize = 2;
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "steps",
     "noop",
+    "drain",
     "start",
     "fan-out",
     "pickup",
@@ -114,6 +116,7 @@ async fn run(names: &[String]) -> Result<()> {
         let mut table = match name {
             "steps" => compare::steps(&server).await?,
             "noop" => compare::noop(&server).await?,
+            "drain" => drain::drain(&server).await?,
             "start" => starts::start(&server).await?,
             "fan-out" => fan_out::fan_out(&server).await?,
             "pickup" => pickup::pickup(&server, &brokers).await?,

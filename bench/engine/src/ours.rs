@@ -4,14 +4,15 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use coord_bench_measure::Result;
-use coord_bench_measure::round::{Driven, drive};
+use coord_bench_measure::round::{Driven, at_once, drive};
 use coord_bench_measure::statistics::quantile;
 use coord_engine::Engine;
 use coord_engine::client::Client;
 use coord_engine::flow::{Activity, Context, Workflow, join_all};
-use coord_engine::model::{Failure, Ids, Namespace, Queue};
-use coord_engine::store::Store;
+use coord_engine::model::{Failure, Ids, Namespace, Queue, RunStatus};
+use coord_engine::store::{Filter, Store};
 use coord_engine::worker::{Attempt, Worker};
+use tokio::sync::Semaphore;
 
 /// The work that benchmarks name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,11 +49,14 @@ const BYTES: Activity<u64, String> = Activity::new("bench.bytes");
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// A permit for each no-op that ran.
+static WORKED_OFF: Semaphore = Semaphore::const_new(0);
+
 /// The times between the steps of a workflow, in microseconds.
 static GAPS: Mutex<Vec<f64>> = Mutex::new(Vec::new());
 
 pub(crate) struct Ours {
-    _engine: Engine,
+    engine: Engine,
     client: Client,
     ids: Arc<Ids>,
     _worker: Worker,
@@ -72,7 +76,7 @@ impl Ours {
             .start();
         Ok(Self {
             client: engine.client(Namespace::default(), Queue::default()),
-            _engine: engine,
+            engine,
             ids: Arc::new(Ids::random()),
             _worker: worker,
         })
@@ -84,6 +88,38 @@ impl Ours {
 
     pub(crate) fn ids(&self) -> Arc<Ids> {
         Arc::clone(&self.ids)
+    }
+
+    /// Has a worker with `turns` turns at once work off `jobs` no-ops that wait for it.
+    pub(crate) async fn drain(&self, jobs: u64, turns: usize) -> Result<Driven> {
+        const PORTION: u64 = 100;
+        let queue = Queue::new("drain")?;
+        for from in (0..jobs).step_by(PORTION as usize) {
+            let calls = (from..jobs.min(from + PORTION)).map(|_| {
+                let call = self.client.start(NOOP, self.ids.workflow(), &1);
+                call.queue(queue.clone())
+            });
+            for started in self.client.start_batch(calls).await? {
+                started?;
+            }
+        }
+        let open = Filter {
+            statuses: vec![RunStatus::Pending, RunStatus::Running],
+            ..Filter::all(Namespace::default())
+        };
+        let worker = self.engine.worker(Namespace::default(), queue);
+        at_once(jobs, async {
+            let worker = worker.workflow(NOOP, async |_: Context, input| {
+                WORKED_OFF.add_permits(1);
+                Ok(input)
+            });
+            let _worker = worker.turns(u32::try_from(turns)?).start();
+            // When the last one runs, few are open: only then is it asked for them.
+            WORKED_OFF.acquire_many(u32::try_from(jobs)?).await?.forget();
+            while self.client.count(&open).await? > 0 {}
+            Ok(())
+        })
+        .await
     }
 
     /// Has `tasks` tasks do `work` for `time`.

@@ -17,6 +17,9 @@ pub struct Task {
     pub in_flight: usize,
     /// For how long.
     pub ms: u64,
+    /// How much of it waits, where that is worked off.
+    #[serde(default)]
+    pub jobs: u64,
 }
 
 impl Task {

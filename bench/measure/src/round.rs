@@ -100,3 +100,17 @@ where
         cpu_us: cpu.as_secs_f64() * 1e6,
     })
 }
+
+/// Times `work`, which does `ops` things.
+pub async fn at_once(ops: u64, work: impl Future<Output = Result<()>>) -> Result<Driven> {
+    let (cpu, start) = (machine::cpu(None), Instant::now());
+    work.await?;
+    let elapsed = start.elapsed();
+    let cpu = machine::cpu(None).saturating_sub(cpu);
+    Ok(Driven {
+        ops,
+        elapsed_ms: elapsed.as_secs_f64() * 1000.0,
+        p50_us: elapsed.as_secs_f64() * 1e6 / ops as f64,
+        cpu_us: cpu.as_secs_f64() * 1e6,
+    })
+}

@@ -1,4 +1,4 @@
-//! `MySQL` 8.0.19 and later, `MariaDB` 10.6 and later.
+//! `MySQL` 8.0.19 and later, `MariaDB` 10.5 and later.
 //!
 //! Sessions run at `READ COMMITTED` and in strict mode, which this store sets itself. Rows are
 //! locked by their primary key only, in ascending order: a range lock of `InnoDB` would reach rows
@@ -11,6 +11,7 @@ mod batch;
 mod builds;
 mod census;
 mod claim;
+mod dialect;
 mod error;
 mod examine;
 mod fleet;
@@ -32,12 +33,12 @@ mod sql;
 mod survey;
 mod workers;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use coord_core::{Error, Result};
-use sqlx::Connection;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPool};
+use sqlx::{Connection, SqlStr};
 
 use super::batch::appends::{self, Appended};
 use super::batch::{self as batches, retry};
@@ -53,6 +54,7 @@ use super::{
 };
 use crate::model::{BuildId, Namespace, OwnerId, Run, Timestamp, micros};
 use crate::operator::Connections;
+use dialect::Dialect;
 use error::at;
 use pool::pool;
 
@@ -65,6 +67,8 @@ const APART: u32 = 2;
 #[derive(Clone, Debug)]
 pub struct Mysql {
     pool: MySqlPool,
+    /// Known from the first connection on.
+    dialect: Arc<OnceLock<Dialect>>,
     tours: Arc<Tours>,
     /// Where calls for all stay.
     scope: Option<Namespace>,
@@ -105,11 +109,23 @@ impl Mysql {
 
     fn open(options: MySqlConnectOptions) -> Self {
         let options = options.timezone("+00:00".to_owned());
+        let dialect = Arc::default();
         Self {
-            pool: pool(CONNECTIONS, options),
+            pool: pool(CONNECTIONS, options, &dialect),
+            dialect,
             tours: Arc::default(),
             scope: None,
         }
+    }
+
+    /// What the server takes. The first call of an engine looks at the schema, and connects.
+    fn dialect(&self) -> Dialect {
+        self.dialect.get().copied().unwrap_or_default()
+    }
+
+    /// `sql` as the server takes it.
+    fn text(&self, sql: &'static str) -> SqlStr {
+        self.dialect().text(sql)
     }
 
     /// Where calls for all stay, as a statement takes it.
@@ -129,11 +145,11 @@ impl Store for Mysql {
 
     fn apply<'a>(&'a self, writes: &'a [Write]) -> Reply<'a, Applied> {
         let row_by_row = async || {
-            let tables = batch::Transaction::begin(&self.pool, batch::WHAT).await?;
+            let tables = batch::Transaction::begin(self, batch::WHAT).await?;
             batches::apply(tables, writes).await
         };
         Box::pin(async move {
-            match retry(|| plain::append(&self.pool, writes)).await? {
+            match retry(|| plain::append(self, writes)).await? {
                 Appended::All(applied) => Ok(applied),
                 Appended::Other => retry(row_by_row).await,
                 Appended::Some => retry(row_by_row).await.map_err(appends::begun),
@@ -148,10 +164,10 @@ impl Store for Mysql {
     ) -> Reply<'a, Applied> {
         Box::pin(async move {
             let connection = transaction.mysql()?;
-            session::check(connection).await?;
+            let dialect = session::check(connection).await?;
             // A savepoint: what fails leaves nothing in a transaction that the caller commits.
             let inner = connection.begin().await.map_err(at(batch::WHAT))?;
-            batches::apply(batch::Transaction(inner), writes).await
+            batches::apply(batch::Transaction { inner, dialect }, writes).await
         })
     }
 
@@ -160,11 +176,11 @@ impl Store for Mysql {
     }
 
     fn load<'a>(&'a self, wanted: &'a [Load]) -> Reply<'a, Loaded> {
-        Box::pin(retry(|| read::load(&self.pool, wanted)))
+        Box::pin(retry(|| read::load(self, wanted)))
     }
 
     fn renew<'a>(&'a self, renewal: &'a Renewal) -> Reply<'a, Renewed> {
-        Box::pin(retry(|| claim::renew(&self.pool, renewal)))
+        Box::pin(retry(|| claim::renew(self, renewal)))
     }
 
     fn overdue(&self, limit: u32) -> Reply<'_, Vec<Overdue>> {
@@ -192,7 +208,7 @@ impl Store for Mysql {
     }
 
     fn retire<'a>(&'a self, retire: &'a Retire) -> Reply<'a, u64> {
-        Box::pin(retry(|| retention::retire(&self.pool, retire)))
+        Box::pin(retry(|| retention::retire(self, retire)))
     }
 
     fn tenants(&self) -> Reply<'_, Vec<Tenant>> {
@@ -233,7 +249,7 @@ impl Store for Mysql {
         &'a self,
         of: &'a ScheduleKey,
     ) -> Reply<'a, Option<ScheduleDescription>> {
-        Box::pin(retry(|| schedule::describe(&self.pool, of)))
+        Box::pin(retry(|| schedule::describe(self, of)))
     }
 
     fn list_schedules<'a>(&'a self, listing: &'a ScheduleListing) -> Reply<'a, SchedulePage> {
@@ -253,7 +269,7 @@ impl Store for Mysql {
     }
 
     fn archive<'a>(&'a self, archival: &'a Archival) -> Reply<'a, bool> {
-        Box::pin(retry(|| archive::archive(&self.pool, archival)))
+        Box::pin(retry(|| archive::archive(self, archival)))
     }
 
     fn examine(&self, long: Duration) -> Reply<'_, Examination> {
@@ -265,7 +281,7 @@ impl Store for Mysql {
     }
 
     fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat) -> Reply<'a, Option<Timestamp>> {
-        Box::pin(retry(|| fleet::heartbeat(&self.pool, heartbeat)))
+        Box::pin(retry(|| fleet::heartbeat(self, heartbeat)))
     }
 
     fn bury<'a>(&'a self, term: &'a Term) -> Reply<'a, Vec<Buried>> {
@@ -298,7 +314,7 @@ impl Store for Mysql {
     }
 
     fn enlist<'a>(&'a self, worker: &'a Enlistment) -> Reply<'a, ()> {
-        Box::pin(retry(|| workers::enlist(&self.pool, worker)))
+        Box::pin(retry(|| workers::enlist(self, worker)))
     }
 
     fn dismiss<'a>(&'a self, worker: &'a str) -> Reply<'a, ()> {
@@ -314,7 +330,7 @@ impl Store for Mysql {
     }
 
     fn change_build<'a>(&'a self, change: &'a BuildChange) -> Reply<'a, bool> {
-        Box::pin(retry(|| builds::change(&self.pool, change)))
+        Box::pin(retry(|| builds::change(self, change)))
     }
 
     fn promoted<'a>(&'a self, namespace: &'a Namespace) -> Reply<'a, Option<BuildId>> {
@@ -344,6 +360,7 @@ impl Store for Mysql {
     fn within(&self, namespace: &Namespace) -> Arc<dyn Store> {
         Arc::new(Self {
             pool: self.pool.clone(),
+            dialect: Arc::clone(&self.dialect),
             tours: Arc::clone(&self.tours),
             scope: Some(namespace.clone()),
         })
@@ -352,7 +369,8 @@ impl Store for Mysql {
     fn apart(&self) -> Option<Arc<dyn Store>> {
         let options = self.pool.connect_options().as_ref().clone();
         Some(Arc::new(Self {
-            pool: pool(APART, options),
+            pool: pool(APART, options, &self.dialect),
+            dialect: Arc::clone(&self.dialect),
             tours: Arc::default(),
             scope: self.scope.clone(),
         }))

@@ -27,8 +27,6 @@ mod hostile;
 mod mends;
 mod messages;
 mod namespaces;
-#[cfg(feature = "mysql")]
-mod old;
 mod operators;
 mod pages;
 #[cfg(feature = "postgres")]
@@ -352,19 +350,6 @@ on_every_dialect! {
         clocks_that_differ_take_nothing_early_and_leave_nothing_behind
         five_processes_have_one_leader
         a_service_that_stops_in_time_leaves_nothing_leased
-    }
-}
-
-#[cfg(feature = "mysql")]
-mod too_old {
-    mod mysql {
-        use crate::{Database, old};
-
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn a_server_that_is_too_old_is_refused_by_name() {
-            let database = Database::mysql().await;
-            old::a_server_that_is_too_old_is_refused_by_name(database).await;
-        }
     }
 }
 

@@ -19,8 +19,6 @@ const SUITE: &str = "conformance";
 
 const POOLER: &str = "COORD_TEST_PG_POOLER_URL";
 
-const REFUSED: &str = "COORD_TEST_REFUSED";
-
 /// npm's packages of `PostgreSQL`.
 const POSTGRES: &str = "@embedded-postgres";
 
@@ -32,8 +30,6 @@ pub(super) struct Variant {
     /// Options of the server.
     options: &'static [&'static str],
     way: Way,
-    /// Of a server that is too old: how it is named when it is refused, which is all that is tested.
-    refused: Option<&'static str>,
 }
 
 /// Where a server comes from.
@@ -85,9 +81,8 @@ pub(super) const OTHERS: &[Variant] = &[
         )
     },
     Variant {
-        // It knows no JSON_TABLE, as which the statements get their rows.
-        name: "engine, MariaDB 10.5 is refused",
-        refused: Some("MariaDB 10.5"),
+        // Without JSON_TABLE and SKIP LOCKED.
+        name: "engine, MariaDB 10.5",
         ..Variant::of(
             Protocol::Mysql,
             Origin::From(Source::Debian("bullseye", "mariadb-server-core-10.5")),
@@ -125,7 +120,6 @@ impl Variant {
             origin,
             options: &[],
             way: Way::Straight,
-            refused: None,
         }
     }
 
@@ -155,7 +149,6 @@ impl Variant {
             Protocol::Postgres => ("COORD_TEST_PG_URL", "postgres::"),
             Protocol::Mysql => ("COORD_TEST_MYSQL_URL", "mysql::"),
         };
-        let tests = self.refused.map_or(tests, |_| "too_old::mysql::");
         let mut command = workspace.cargo();
         command.args(["test", "--workspace"]);
         for feature in features {
@@ -169,9 +162,6 @@ impl Variant {
             .env_remove(ALLOW_SKIP);
         if let Some(pooler) = &pooler {
             command.env(POOLER, pooler.url());
-        }
-        if let Some(name) = self.refused {
-            command.env(REFUSED, name);
         }
         let (start, mut counts) = (Instant::now(), Counts::default());
         let status = interrupts.run_heard(&mut command, |line| counts.hear(line))?;

@@ -67,7 +67,7 @@ const DATABASES: [Database; 2] = [
         variable: VARIABLES[1],
         image: Image::MariaDb,
         package: "mariadb-server-core",
-        missing: "a server of MariaDB or MySQL, version 10.6 or 8.0.19 or newer, for the tests of \
+        missing: "a server of MariaDB or MySQL, version 10.5 or 8.0.19 or newer, for the tests of \
                   the engine's store",
         ways: &[
             "name one that runs: COORD_TEST_MYSQL_URL=mysql://USER:PASSWORD@HOST:PORT (the tests \

@@ -1,7 +1,6 @@
 //! What leaves before its retention ends.
 
 use coord_core::Result;
-use sqlx::mysql::MySqlPool;
 
 use super::super::archive::{Archival, ClosedRuns, Unarchived};
 use super::super::rows::{ClosedRow, is_whole};
@@ -61,34 +60,34 @@ pub(super) async fn unarchived(store: &Mysql, page: &ClosedRuns) -> Result<Unarc
     ClosedRow::unarchived(rows.map_err(at("looking for closed runs"))?, page)
 }
 
-pub(super) async fn archive(pool: &MySqlPool, archival: &Archival) -> Result<bool> {
+pub(super) async fn archive(store: &Mysql, archival: &Archival) -> Result<bool> {
     const WHAT: &str = "removing a history that is kept elsewhere";
     let run = archival.run.as_str();
-    let mut transaction = Transaction::begin(pool, WHAT).await?;
+    let mut transaction = Transaction::begin(store, WHAT).await?;
     let locked = sqlx::query_scalar(LOCK_RUN).bind(run);
-    let locked = locked.fetch_optional(&mut *transaction.0).await;
+    let locked = locked.fetch_optional(&mut *transaction.inner).await;
     let namespace: Option<String> = locked.map_err(at(WHAT))?;
     let Some(namespace) = namespace else {
         return Ok(false);
     };
     let noted = sqlx::query_scalar(NOTED).bind(run);
-    let noted: sqlx::Result<i64> = noted.fetch_one(&mut *transaction.0).await;
+    let noted: sqlx::Result<i64> = noted.fetch_one(&mut *transaction.inner).await;
     if noted.map_err(at(WHAT))? > 0 {
         return Ok(false);
     }
     let events = sqlx::query_scalar(EVENTS).bind(run);
-    let events: sqlx::Result<i64> = events.fetch_one(&mut *transaction.0).await;
+    let events: sqlx::Result<i64> = events.fetch_one(&mut *transaction.inner).await;
     if !is_whole(events.map_err(at(WHAT))?, archival.events)? {
         return Ok(false);
     }
     let noted = sqlx::query(NOTE).bind(run).bind(namespace);
-    let noted = noted.bind(&archival.place).execute(&mut *transaction.0);
+    let noted = noted.bind(&archival.place).execute(&mut *transaction.inner);
     noted.await.map_err(at(WHAT))?;
     for statement in DROP {
         let gone = sqlx::query(statement).bind(run);
-        let gone = gone.execute(&mut *transaction.0).await;
+        let gone = gone.execute(&mut *transaction.inner).await;
         gone.map_err(at(WHAT))?;
     }
-    transaction.0.commit().await.map_err(at_commit(WHAT))?;
+    transaction.inner.commit().await.map_err(at_commit(WHAT))?;
     Ok(true)
 }

@@ -3,13 +3,14 @@
 use coord_core::{Error, Result};
 use serde::Serialize;
 use sqlx::FromRow;
-use sqlx::mysql::{MySqlPool, MySqlRow};
+use sqlx::mysql::MySqlRow;
 
 use super::super::batch::{Changes, Tables};
 use super::super::begin::begin;
 use super::super::rows::{CommandRow, InstanceRow, KinRow, RevisionRow, RunRow, TaskRow, TipRow};
-use super::error::{at, at_commit};
-use super::{schedule, sql};
+use super::dialect::Dialect;
+use super::error::{at, at_commit, is_locked};
+use super::{Mysql, schedule, sql};
 
 pub(super) const WHAT: &str = "applying writes";
 
@@ -26,19 +27,21 @@ const AROUND: usize = 16 * 1024;
 const PACKET: &str = "SELECT CAST(@@SESSION.max_allowed_packet AS SIGNED)";
 
 /// A transaction at `READ COMMITTED`.
-pub(super) struct Transaction<'c>(pub(super) sqlx::Transaction<'c, sqlx::MySql>);
+pub(super) struct Transaction<'c> {
+    pub(super) inner: sqlx::Transaction<'c, sqlx::MySql>,
+    pub(super) dialect: Dialect,
+}
 
 impl Transaction<'_> {
-    pub(super) async fn begin(
-        pool: &MySqlPool,
-        what: &'static str,
-    ) -> Result<Transaction<'static>> {
-        let begun = begin(pool, "BEGIN").await;
-        begun.map(Transaction).map_err(at(what))
+    pub(super) async fn begin(store: &Mysql, what: &'static str) -> Result<Transaction<'static>> {
+        let inner = begin(&store.pool, "BEGIN").await.map_err(at(what))?;
+        // Only now, since a first connection has learned it.
+        let dialect = store.dialect();
+        Ok(Transaction { inner, dialect })
     }
 
     pub(super) async fn now(&mut self) -> Result<i64> {
-        let now = sqlx::query_scalar(sql::CLOCK).fetch_one(&mut *self.0);
+        let now = sqlx::query_scalar(sql::CLOCK).fetch_one(&mut *self.inner);
         now.await.map_err(at("reading the clock"))
     }
 
@@ -50,8 +53,53 @@ impl Transaction<'_> {
     where
         T: for<'r> FromRow<'r, MySqlRow> + Send + Unpin,
     {
-        let read = sqlx::query_as(sql).bind(json(rows)?);
-        read.fetch_all(&mut *self.0).await.map_err(at(WHAT))
+        let read = sqlx::query_as(self.dialect.text(sql)).bind(json(rows)?);
+        read.fetch_all(&mut *self.inner).await.map_err(at(WHAT))
+    }
+
+    /// Locks those of `tasks` for which `sql` holds at an instant, at most so many of them, and
+    /// passes by what somebody has. `sql` takes them, the instant and the number.
+    ///
+    /// A server that cannot pass by says that one of them is locked, and is asked for each.
+    pub(super) async fn lock_free(
+        &mut self,
+        sql: &'static str,
+        tasks: &[&str],
+        (now, most): (i64, u32),
+    ) -> Result<Vec<TaskRow>> {
+        if tasks.is_empty() {
+            return Ok(Vec::new());
+        }
+        match self.lock(sql, tasks, (now, most)).await {
+            Err(error) if self.dialect == Dialect::Old && is_locked(&error) => {}
+            locked => return locked.map_err(at(WHAT)),
+        }
+        let mut free = Vec::new();
+        for task in tasks {
+            if free.len() >= most as usize {
+                break;
+            }
+            match self.lock(sql, &[task], (now, 1)).await {
+                Err(error) if is_locked(&error) => {}
+                locked => free.extend(locked.map_err(at(WHAT))?),
+            }
+        }
+        Ok(free)
+    }
+
+    async fn lock(
+        &mut self,
+        sql: &'static str,
+        tasks: &[&str],
+        (now, most): (i64, u32),
+    ) -> sqlx::Result<Vec<TaskRow>> {
+        let tasks =
+            serde_json::to_string(tasks).map_err(|error| sqlx::Error::Encode(error.into()))?;
+        let locked = sqlx::query_as(self.dialect.text(sql)).bind(tasks).bind(now);
+        locked
+            .bind(u64::from(most))
+            .fetch_all(&mut *self.inner)
+            .await
     }
 
     /// Writes `rows`, if there are any, in as many statements as the size of a packet asks for.
@@ -59,7 +107,7 @@ impl Transaction<'_> {
         let mut some = String::new();
         for row in rows {
             let row = json(row)?;
-            if !some.is_empty() && some.len() + row.len() > LARGEST {
+            if !some.is_empty() && some.len() + row.len() > self.dialect.most(LARGEST) {
                 self.put_some(sql, std::mem::take(&mut some)).await?;
             }
             some.push(if some.is_empty() { '[' } else { ',' });
@@ -74,7 +122,9 @@ impl Transaction<'_> {
     async fn put_some(&mut self, sql: &'static str, mut rows: String) -> Result<()> {
         rows.push(']');
         self.check_fits(rows.len()).await?;
-        let written = sqlx::query(sql).bind(rows).execute(&mut *self.0);
+        let written = sqlx::query(self.dialect.text(sql))
+            .bind(rows)
+            .execute(&mut *self.inner);
         written.await.map(drop).map_err(at(WHAT))
     }
 }
@@ -86,7 +136,7 @@ impl Transaction<'_> {
         if bytes <= SURELY_FITS {
             return Ok(());
         }
-        let packet = sqlx::query_scalar(PACKET).fetch_one(&mut *self.0);
+        let packet = sqlx::query_scalar(PACKET).fetch_one(&mut *self.inner);
         let packet: i64 = packet.await.map_err(at("reading the size of a packet"))?;
         if usize::try_from(packet).is_ok_and(|packet| bytes + AROUND > packet) {
             return Err(Error::invalid(format!(
@@ -113,8 +163,9 @@ impl Tables for Transaction<'_> {
 
     async fn read_kin(&mut self, runs: &[String]) -> Result<Vec<KinRow>> {
         let runs = json(runs)?;
-        let read = sqlx::query_as(sql::READ_KIN).bind(&runs).bind(&runs);
-        read.fetch_all(&mut *self.0).await.map_err(at(WHAT))
+        let read = sqlx::query_as(self.dialect.text(sql::READ_KIN));
+        let read = read.bind(&runs).bind(&runs);
+        read.fetch_all(&mut *self.inner).await.map_err(at(WHAT))
     }
 
     async fn lock_runs(&mut self, runs: &[String]) -> Result<Vec<RunRow>> {
@@ -167,7 +218,7 @@ impl Tables for Transaction<'_> {
     }
 
     async fn commit(self) -> Result<()> {
-        self.0.commit().await.map_err(at_commit(WHAT))
+        self.inner.commit().await.map_err(at_commit(WHAT))
     }
 }
 

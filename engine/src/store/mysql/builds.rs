@@ -6,6 +6,7 @@ use sqlx::mysql::MySqlPool;
 use super::super::builds::Decided;
 use super::super::rows::{EndingRow, OpenRunsRow};
 use super::super::{BuildChange, Builds};
+use super::Mysql;
 use super::batch::Transaction;
 use super::error::{at, at_commit};
 use super::read::snapshot;
@@ -49,12 +50,12 @@ const OPEN: &str = "
     WHERE namespace = ? AND closed_at IS NULL AND compatibility IS NOT NULL
     GROUP BY compatibility ORDER BY compatibility";
 
-pub(super) async fn change(pool: &MySqlPool, change: &BuildChange) -> Result<bool> {
+pub(super) async fn change(store: &Mysql, change: &BuildChange) -> Result<bool> {
     const WHAT: &str = "changing a build";
     let (namespace, build) = (change.namespace.as_str(), change.build.as_str());
-    let mut transaction = Transaction::begin(pool, WHAT).await?;
+    let mut transaction = Transaction::begin(store, WHAT).await?;
     let seen = sqlx::query_as(LOCK).bind(namespace);
-    let seen = seen.fetch_optional(&mut *transaction.0).await;
+    let seen = seen.fetch_optional(&mut *transaction.inner).await;
     let seen: Option<(Option<String>, Option<String>)> = seen.map_err(at(WHAT))?;
     let (promoted, replaced) = seen.unwrap_or_default();
     let decided = change.decide(promoted.as_deref(), replaced.as_deref());
@@ -78,10 +79,10 @@ pub(super) async fn change(pool: &MySqlPool, change: &BuildChange) -> Result<boo
         ],
     };
     for statement in statements {
-        let done = statement.execute(&mut *transaction.0).await;
+        let done = statement.execute(&mut *transaction.inner).await;
         done.map_err(at(WHAT))?;
     }
-    transaction.0.commit().await.map_err(at_commit(WHAT))?;
+    transaction.inner.commit().await.map_err(at_commit(WHAT))?;
     Ok(true)
 }
 

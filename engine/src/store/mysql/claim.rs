@@ -175,7 +175,7 @@ const LOCK_STUCK: &str = concat!(
     ids!(),
     " JOIN workflow_tasks t FORCE INDEX (PRIMARY) ON t.task_id = w.id WHERE ",
     stuck!(),
-    " FOR UPDATE /*!80000 OF t */ SKIP LOCKED"
+    " LIMIT ? FOR UPDATE /*!80000 OF t */ SKIP LOCKED"
 );
 
 const LIVING: &str = "
@@ -206,7 +206,7 @@ pub(super) async fn claim(store: &Mysql, claim: &Claim) -> Result<Claimed> {
             due = shares::look(store, claim, now).await?;
             found = shares::chosen(store, claim, (now, factor), (found, &due)).await?;
         }
-        let (claimed, charges) = take(pool, claim, (now, &found), &due).await?;
+        let (claimed, charges) = take(store, claim, (now, &found), &due).await?;
         shares::charge(store, claim, &charges).await;
         // What a quota holds back, a wider look does not find either.
         if !claimed.tasks.is_empty() || !claim.quotas.is_empty() {
@@ -260,12 +260,12 @@ fn next_due(claim: &Claim, found: &[LookRow], tasks: &[TaskRow]) -> Option<i64> 
 
 /// Leases those of the candidates that nobody else has.
 pub(super) async fn take(
-    pool: &MySqlPool,
+    store: &Mysql,
     claim: &Claim,
     (seen, found): (i64, &[LookRow]),
     shares: &[OfKind<Share>],
 ) -> Result<(Claimed, OfKinds<Charge>)> {
-    let mut transaction = Transaction::begin(pool, CLAIMING).await?;
+    let mut transaction = Transaction::begin(store, CLAIMING).await?;
     let entered = quotas::enter(&mut transaction, claim).await?;
     let mut tasks: Vec<TaskRow> = Vec::new();
     // After the locks: what others have claimed until then is counted, and paid.
@@ -276,16 +276,9 @@ pub(super) async fn take(
     let bounded = claim.within(&entered, counted);
     for wanted in &bounded.claim.wanted {
         let of_kind = found.iter().filter(|row| row.kind == wanted.kind.as_str());
-        let candidates: Vec<_> = of_kind.filter_map(|row| row.task_id.as_ref()).collect();
-        if candidates.is_empty() {
-            continue;
-        }
-        let due = sqlx::query_as(LOCK_DUE)
-            .bind(json(&candidates)?)
-            .bind(seen)
-            .bind(u64::from(wanted.limit))
-            .fetch_all(&mut *transaction.0);
-        tasks.extend(due.await.map_err(at(CLAIMING))?);
+        let candidates: Vec<_> = of_kind.filter_map(|row| row.task_id.as_deref()).collect();
+        let due = transaction.lock_free(LOCK_DUE, &candidates, (seen, wanted.limit));
+        tasks.extend(due.await?);
     }
     let now = transaction.now().await?;
     let lease = Lease {
@@ -313,7 +306,7 @@ pub(super) async fn take(
     };
     let claimed = answers::claimed(looked, tasks, events)?;
     quotas::pay(&mut transaction, claim, (&entered, &claimed)).await?;
-    let committed = transaction.0.commit().await;
+    let committed = transaction.inner.commit().await;
     committed.map_err(at_commit(CLAIMING))?;
     Ok((claimed.within(bounded), charges))
 }
@@ -325,11 +318,11 @@ async fn scheduled(transaction: &mut Transaction<'_>, places: &[Place]) -> Resul
     transaction.read(SCHEDULED, places).await
 }
 
-pub(super) async fn renew(pool: &MySqlPool, renewal: &Renewal) -> Result<Renewed> {
+pub(super) async fn renew(store: &Mysql, renewal: &Renewal) -> Result<Renewed> {
     const WHAT: &str = "renewing leases";
     let wanted = answers::renewals(renewal);
     let ids: Vec<_> = wanted.iter().map(|row| row.task_id.as_str()).collect();
-    let mut transaction = Transaction::begin(pool, WHAT).await?;
+    let mut transaction = Transaction::begin(store, WHAT).await?;
     let locked: Vec<TaskRow> = transaction.read(sql::LOCK_TASKS, &ids).await?;
     let now = transaction.now().await?;
     let is_held = |task: &TaskRow| {
@@ -361,7 +354,7 @@ pub(super) async fn renew(pool: &MySqlPool, renewal: &Renewal) -> Result<Renewed
     transaction.put(sql::PUT_TASKS, &tasks).await?;
     let runs: Vec<_> = tasks.iter().map(|task| task.run_id.as_str()).collect();
     let tips: Vec<TipRow> = transaction.read(sql::READ_TIPS, &runs).await?;
-    let committed = transaction.0.commit().await;
+    let committed = transaction.inner.commit().await;
     committed.map_err(at_commit(WHAT))?;
     let seq = |run: &str| tips.iter().find(|tip| tip.run_id == run);
     let rows = tasks.iter().map(|task| RenewedRow {
@@ -375,14 +368,14 @@ pub(super) async fn renew(pool: &MySqlPool, renewal: &Renewal) -> Result<Renewed
 
 pub(super) async fn overdue(store: &Mysql, limit: u32) -> Result<Vec<Overdue>> {
     const WHAT: &str = "looking for overdue activities";
-    let mut transaction = Transaction::begin(&store.pool, WHAT).await?;
+    let mut transaction = Transaction::begin(store, WHAT).await?;
     let now = transaction.now().await?;
     let tasks: Vec<TaskRow> = sqlx::query_as(OVERDUE)
         .bind(now)
         .bind(store.scope())
         .bind(store.scope())
         .bind(u64::from(limit))
-        .fetch_all(&mut *transaction.0)
+        .fetch_all(&mut *transaction.inner)
         .await
         .map_err(at(WHAT))?;
     let events = scheduled(&mut transaction, &answers::scheduled(&tasks)).await?;
@@ -402,28 +395,25 @@ pub(super) async fn unattended(pool: &MySqlPool, page: &Unattended) -> Result<La
 
 pub(super) async fn sweep(store: &Mysql, sweep: &Sweep) -> Result<Swept> {
     const WHAT: &str = "taking tasks back";
-    let mut transaction = Transaction::begin(&store.pool, WHAT).await?;
+    let mut transaction = Transaction::begin(store, WHAT).await?;
     let now = transaction.now().await?;
     let stuck: Vec<String> = sqlx::query_scalar(STUCK)
         .bind(now)
         .bind(store.scope())
         .bind(store.scope())
         .bind(u64::from(sweep.limit))
-        .fetch_all(&mut *transaction.0)
+        .fetch_all(&mut *transaction.inner)
         .await
         .map_err(at(WHAT))?;
     if stuck.is_empty() {
         return Ok(Swept::default());
     }
-    let mut tasks: Vec<TaskRow> = sqlx::query_as(LOCK_STUCK)
-        .bind(json(&stuck)?)
-        .bind(now)
-        .fetch_all(&mut *transaction.0)
-        .await
-        .map_err(at(WHAT))?;
+    let stuck: Vec<_> = stuck.iter().map(String::as_str).collect();
+    let locked = transaction.lock_free(LOCK_STUCK, &stuck, (now, sweep.limit));
+    let mut tasks = locked.await?;
     let living: Vec<String> = sqlx::query_scalar(LIVING)
         .bind(now)
-        .fetch_all(&mut *transaction.0)
+        .fetch_all(&mut *transaction.inner)
         .await
         .map_err(at(WHAT))?;
     let mut gone = Vec::with_capacity(tasks.len());
@@ -440,7 +430,7 @@ pub(super) async fn sweep(store: &Mysql, sweep: &Sweep) -> Result<Swept> {
         }
     }
     transaction.put(sql::PUT_TASKS, &tasks).await?;
-    let committed = transaction.0.commit().await;
+    let committed = transaction.inner.commit().await;
     committed.map_err(at_commit(WHAT))?;
     let swept = tasks.into_iter().zip(gone).map(|(task, is_gone)| SweptRow {
         task_id: task.task_id,

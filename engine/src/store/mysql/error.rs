@@ -88,6 +88,11 @@ fn kind(error: &sqlx::Error) -> ErrorKind {
     }
 }
 
+/// Whether a row is locked that was not to be waited for.
+pub(super) fn is_locked(error: &sqlx::Error) -> bool {
+    number(error) == Some(LOCK_WAIT_TIMEOUT)
+}
+
 /// The number of the error, which is finer than its SQLSTATE.
 fn number(error: &sqlx::Error) -> Option<u16> {
     let error = error.as_database_error()?;

@@ -31,9 +31,9 @@ const LONG: &str = "SELECT COUNT(*), CAST(COALESCE(MAX(TIMESTAMPDIFF(MICROSECOND
         AND TIMESTAMPDIFF(MICROSECOND, trx_started, NOW(6)) > ?";
 
 pub(super) async fn examine(store: &Mysql, long: Duration) -> Result<Examination> {
-    let mut transaction = Transaction::begin(&store.pool, WHAT).await?;
+    let mut transaction = Transaction::begin(store, WHAT).await?;
     let now = transaction.now().await?;
-    let connection = &mut *transaction.0;
+    let connection = &mut *transaction.inner;
     let said = sqlx::query_scalar("SELECT VERSION()");
     let said: sqlx::Result<String> = said.fetch_one(&mut *connection).await;
     let said = said.map_err(at(WHAT))?;

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use coord_core::Result;
-use sqlx::mysql::MySqlPool;
 
 use super::super::answers::{self, RoleRow, TermRow};
 use super::super::rows::signed;
@@ -121,7 +120,7 @@ const RESIGN: &str = concat!(
 pub(super) async fn register(store: &Mysql, registration: &Registration) -> Result<Registered> {
     const WHAT: &str = "registering a process";
     let who = &registration.incarnation;
-    let mut transaction = Transaction::begin(&store.pool, WHAT).await?;
+    let mut transaction = Transaction::begin(store, WHAT).await?;
     let buried = bury_others(store, &mut transaction, registration).await?;
     let now = transaction.now().await?;
     let expires_at = answers::until(now, registration.ttl);
@@ -134,10 +133,10 @@ pub(super) async fn register(store: &Mysql, registration: &Registration) -> Resu
         .bind(now)
         .bind(expires_at)
         .bind(store.scope())
-        .execute(&mut *transaction.0)
+        .execute(&mut *transaction.inner)
         .await
         .map_err(at(WHAT))?;
-    transaction.0.commit().await.map_err(at_commit(WHAT))?;
+    transaction.inner.commit().await.map_err(at_commit(WHAT))?;
     Ok(Registered {
         expires_at: Timestamp::from_micros(expires_at),
         buried,
@@ -153,7 +152,7 @@ async fn bury_others(
     const WHAT: &str = "registering a process";
     let who = &registration.incarnation;
     if registration.exclusive {
-        let alone = sqlx::query(COME_ALONE).execute(&mut *transaction.0);
+        let alone = sqlx::query(COME_ALONE).execute(&mut *transaction.inner);
         alone.await.map_err(at(WHAT))?;
     }
     let others = match (registration.alone, registration.exclusive) {
@@ -164,9 +163,9 @@ async fn bury_others(
         }
         (false, false) => return Ok(0),
     };
-    let buried = others.execute(&mut *transaction.0).await;
+    let buried = others.execute(&mut *transaction.inner).await;
     let buried = buried.map_err(at(WHAT))?.rows_affected();
-    let freed = sqlx::query(FREE_ROLES).execute(&mut *transaction.0);
+    let freed = sqlx::query(FREE_ROLES).execute(&mut *transaction.inner);
     freed.await.map_err(at(WHAT))?;
     Ok(buried)
 }
@@ -195,18 +194,16 @@ pub(super) async fn forget(store: &Mysql, idle: Duration, limit: u32) -> Result<
     if ended.is_empty() {
         return Ok(0);
     }
-    let gone = sqlx::query(FORGET).bind(json(&ended)?).execute(&store.pool);
+    let gone = sqlx::query(store.text(FORGET)).bind(json(&ended)?);
+    let gone = gone.execute(&store.pool);
     Ok(gone.await.map_err(at_commit(WHAT))?.rows_affected())
 }
 
-pub(super) async fn heartbeat(
-    pool: &MySqlPool,
-    heartbeat: &Heartbeat,
-) -> Result<Option<Timestamp>> {
+pub(super) async fn heartbeat(store: &Mysql, heartbeat: &Heartbeat) -> Result<Option<Timestamp>> {
     const WHAT: &str = "showing that this process lives";
-    let mut transaction = Transaction::begin(pool, WHAT).await?;
+    let mut transaction = Transaction::begin(store, WHAT).await?;
     let live = sqlx::query_scalar(LOCK_LIVE).bind(heartbeat.id.as_str());
-    let live = live.fetch_optional(&mut *transaction.0).await;
+    let live = live.fetch_optional(&mut *transaction.inner).await;
     let live: Option<String> = live.map_err(at(WHAT))?;
     if live.is_none() {
         return Ok(None);
@@ -220,37 +217,39 @@ pub(super) async fn heartbeat(
         .bind(heartbeat.draining)
         .bind(heartbeat.figures.as_deref())
         .bind(heartbeat.id.as_str())
-        .execute(&mut *transaction.0)
+        .execute(&mut *transaction.inner)
         .await
         .map_err(at(WHAT))?;
-    transaction.0.commit().await.map_err(at_commit(WHAT))?;
+    transaction.inner.commit().await.map_err(at_commit(WHAT))?;
     Ok(Some(Timestamp::from_micros(expires_at)))
 }
 
 pub(super) async fn bury(store: &Mysql, term: &Term) -> Result<Vec<Buried>> {
     const WHAT: &str = "declaring processes dead";
-    let mut transaction = Transaction::begin(&store.pool, WHAT).await?;
+    let mut transaction = Transaction::begin(store, WHAT).await?;
     let held: Option<i64> = sqlx::query_scalar(LOCK_TERM)
         .bind(term.role.key(store.scope.as_ref()))
         .bind(term.holder.as_str())
         .bind(signed(term.number))
-        .fetch_optional(&mut *transaction.0)
+        .fetch_optional(&mut *transaction.inner)
         .await
         .map_err(at(WHAT))?;
     let holds = sqlx::query_scalar(HOLDS).bind(term.role.key(store.scope.as_ref()));
-    let holds = holds.fetch_one(&mut *transaction.0).await;
+    let holds = holds.fetch_one(&mut *transaction.inner).await;
     let holds: i64 = holds.map_err(at(WHAT))?;
     if held.is_none() || holds == 0 {
         return Ok(Vec::new());
     }
     let overdue = sqlx::query_as(OVERDUE).bind(store.scope());
-    let overdue = overdue.bind(store.scope()).fetch_all(&mut *transaction.0);
+    let overdue = overdue
+        .bind(store.scope())
+        .fetch_all(&mut *transaction.inner);
     let overdue: Vec<(String, i64)> = overdue.await.map_err(at(WHAT))?;
     let ids: Vec<_> = overdue.iter().map(|(id, _)| id).collect();
-    let buried = sqlx::query(BURY).bind(json(&ids)?);
-    let buried = buried.execute(&mut *transaction.0).await;
+    let buried = sqlx::query(store.text(BURY)).bind(json(&ids)?);
+    let buried = buried.execute(&mut *transaction.inner).await;
     buried.map_err(at(WHAT))?;
-    transaction.0.commit().await.map_err(at_commit(WHAT))?;
+    transaction.inner.commit().await.map_err(at_commit(WHAT))?;
     answers::buried(overdue)
 }
 
@@ -262,12 +261,12 @@ pub(super) async fn elect(
 ) -> Result<Option<Term>> {
     const WHAT: &str = "taking a role";
     let key = role.key(store.scope.as_ref());
-    let mut transaction = Transaction::begin(&store.pool, WHAT).await?;
+    let mut transaction = Transaction::begin(store, WHAT).await?;
     let made = sqlx::query(MAKE_ROLE).bind(&key);
-    let made = made.execute(&mut *transaction.0).await;
+    let made = made.execute(&mut *transaction.inner).await;
     made.map_err(at(WHAT))?;
     let seen = sqlx::query_as(LOCK_ROLE).bind(&key);
-    let seen = seen.fetch_one(&mut *transaction.0).await;
+    let seen = seen.fetch_one(&mut *transaction.inner).await;
     let (had, term, acquired_at, ends): (Option<String>, i64, i64, i64) = seen.map_err(at(WHAT))?;
     let now = transaction.now().await?;
     let is_held = ends > now;
@@ -286,10 +285,10 @@ pub(super) async fn elect(
         .bind(row.acquired_at)
         .bind(row.expires_at)
         .bind(&key)
-        .execute(&mut *transaction.0)
+        .execute(&mut *transaction.inner)
         .await
         .map_err(at(WHAT))?;
-    transaction.0.commit().await.map_err(at_commit(WHAT))?;
+    transaction.inner.commit().await.map_err(at_commit(WHAT))?;
     Ok(Some(answers::term(role, holder, &row)))
 }
 

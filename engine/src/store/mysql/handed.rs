@@ -64,7 +64,7 @@ pub(super) async fn claim(store: &Mysql, claim: &Claim) -> Result<Claimed> {
     // Nothing is chosen among shares, since nothing else waits; what is taken counts all the same.
     let kinds = claim.wanted.iter().filter(|_| is_shared);
     let shares: OfKinds<Share> = kinds.map(|wanted| (wanted.kind, Vec::new())).collect();
-    let (claimed, charges) = claim::take(&store.pool, claim, (now, &found), &shares).await?;
+    let (claimed, charges) = claim::take(store, claim, (now, &found), &shares).await?;
     shares::charge(store, claim, &charges).await;
     Ok(claimed)
 }
@@ -76,7 +76,7 @@ async fn look(
 ) -> Result<Vec<LookRow>> {
     let builds = claim.builds.as_ref().map(json).transpose()?;
     let code = code(claim, wanted.kind)?;
-    let found = sqlx::query_as(THESE)
+    let found = sqlx::query_as(store.text(THESE))
         .bind(only)
         .bind(claim.namespace.as_str())
         .bind(claim.queue.as_str())

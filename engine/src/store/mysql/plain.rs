@@ -1,14 +1,13 @@
 //! Plain writes: a batch is one statement, and that its own transaction. Here these are events of
 //! turns that go on; others are carried out row by row.
 
-use coord_core::Result;
-use sqlx::mysql::MySqlPool;
-
 use super::super::Write;
 use super::super::batch::appends::{self, Appended, InboxRow};
+use super::Mysql;
 use super::batch::{LARGEST, WHAT, json};
 use super::error::{at, at_commit};
 use super::sql::{clock, ids};
+use coord_core::Result;
 
 /// Each task is locked before its fence is judged, in the order of the rows, which is that of the
 /// ids.
@@ -45,21 +44,22 @@ const INBOXES: &str = concat!(
     " JOIN workflow_runs r FORCE INDEX (PRIMARY) ON r.run_id = w.id"
 );
 
-pub(super) async fn append(pool: &MySqlPool, writes: &[Write]) -> Result<Appended> {
+pub(super) async fn append(store: &Mysql, writes: &[Write]) -> Result<Appended> {
     let Some(rows) = appends::rows(writes) else {
         return Ok(Appended::Other);
     };
     let json_rows = json(&rows)?;
-    if json_rows.len() > LARGEST {
+    if json_rows.len() > store.dialect().most(LARGEST) {
         return Ok(Appended::Other);
     }
-    let added = sqlx::query(APPENDS).bind(json_rows).execute(pool).await;
+    let added = sqlx::query(store.text(APPENDS)).bind(json_rows);
+    let added = added.execute(&store.pool).await;
     // One that was there counts as well, as a row that was found.
     if added.map_err(at_commit(WHAT))?.rows_affected() != rows.len() as u64 {
         return Ok(Appended::Some);
     }
-    let inboxes = sqlx::query_as(INBOXES).bind(json(&appends::runs(writes))?);
-    let inboxes: Result<Vec<InboxRow>> = inboxes.fetch_all(pool).await.map_err(at(WHAT));
+    let inboxes = sqlx::query_as(store.text(INBOXES)).bind(json(&appends::runs(writes))?);
+    let inboxes: Result<Vec<InboxRow>> = inboxes.fetch_all(&store.pool).await.map_err(at(WHAT));
     Ok(appends::all(writes, &inboxes.map_err(appends::begun)?))
 }
 

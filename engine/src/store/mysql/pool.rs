@@ -1,24 +1,35 @@
 //! The connections of a store.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use sqlx::Executor;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPool, MySqlPoolOptions};
+use sqlx::{Executor, Row};
 
 use super::super::begin::read_rest;
+use super::dialect::Dialect;
 use super::session;
 
 /// How long a call waits for a connection.
 const ACQUIRE: Duration = Duration::from_secs(5);
 
-/// At most `connections` connections, each a session as this store needs it.
-pub(super) fn pool(connections: u32, options: MySqlConnectOptions) -> MySqlPool {
+/// At most `connections` connections, each a session as this store needs it. The first one learns
+/// the server's dialect.
+pub(super) fn pool(
+    connections: u32,
+    options: MySqlConnectOptions,
+    dialect: &Arc<OnceLock<Dialect>>,
+) -> MySqlPool {
+    let dialect = Arc::clone(dialect);
     MySqlPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(ACQUIRE)
-        .after_connect(|connection, _| {
+        .after_connect(move |connection, _| {
+            let dialect = Arc::clone(&dialect);
             Box::pin(async move {
-                connection.execute(sqlx::raw_sql(session::SETUP)).await?;
+                let said = connection.fetch_one(sqlx::raw_sql(session::SETUP)).await?;
+                let said: String = said.try_get(0)?;
+                dialect.get_or_init(|| Dialect::of(&said));
                 Ok(())
             })
         })
@@ -34,7 +45,7 @@ mod tests {
     #[tokio::test]
     async fn a_call_that_was_dropped_before_a_late_answer_does_not_keep_its_connection() {
         let options = server::url(&server::MYSQL).parse().expect("a url");
-        let pool = pool(1, options);
+        let pool = pool(1, options, &Arc::default());
         let first = pool.acquire().await;
         if server::needed(&server::MYSQL, first).is_none() {
             return;

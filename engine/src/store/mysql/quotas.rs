@@ -39,10 +39,10 @@ pub(super) async fn enter(
     for quota in &claim.quotas {
         let (queue, kind) = (quota.of.queue(claim), quota.kind.as_str());
         let enter = sqlx::query(ENTER).bind(namespace).bind(queue).bind(kind);
-        let enter = enter.execute(&mut *transaction.0).await;
+        let enter = enter.execute(&mut *transaction.inner).await;
         enter.map_err(at(WHAT))?;
         let paid = sqlx::query_scalar(PAID).bind(namespace).bind(queue);
-        let paid = paid.bind(kind).fetch_one(&mut *transaction.0).await;
+        let paid = paid.bind(kind).fetch_one(&mut *transaction.inner).await;
         entered.push(Entered {
             quota: *quota,
             active: 0,
@@ -54,7 +54,7 @@ pub(super) async fn enter(
         let active = sqlx::query_scalar(ACTIVE).bind(namespace).bind(queue);
         let active = active.bind(queue).bind(kind);
         let active: i64 = active
-            .fetch_one(&mut *transaction.0)
+            .fetch_one(&mut *transaction.inner)
             .await
             .map_err(at(WHAT))?;
         it.active = u64::try_from(active).unwrap_or(0);
@@ -75,7 +75,7 @@ pub(super) async fn pay(
             let pay = pay
                 .bind(it.quota.of.queue(claim))
                 .bind(it.quota.kind.as_str());
-            let pay = pay.execute(&mut *transaction.0).await;
+            let pay = pay.execute(&mut *transaction.inner).await;
             pay.map_err(at(WHAT))?;
         }
     }

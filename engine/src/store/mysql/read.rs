@@ -12,6 +12,7 @@ use super::super::rows::{
 };
 use super::super::{Description, Filter, Listing, Load, Loaded, Page, Target};
 use super::super::{answers, listing};
+use super::Mysql;
 use super::batch::json;
 use super::error::at;
 use super::sql::{CLOCK, event_columns, ids};
@@ -85,9 +86,9 @@ const ARCHIVE: &str = "SELECT archived_at, place FROM workflow_archives WHERE ru
 
 const MEMO: &str = "SELECT run_id, memo FROM workflow_memos WHERE run_id = ?";
 
-pub(super) async fn load(pool: &MySqlPool, wanted: &[Load]) -> Result<Loaded> {
+pub(super) async fn load(store: &Mysql, wanted: &[Load]) -> Result<Loaded> {
     const WHAT: &str = "loading runs";
-    let mut transaction = snapshot(pool, WHAT).await?;
+    let mut transaction = snapshot(&store.pool, WHAT).await?;
     let now = sqlx::query_scalar(CLOCK).fetch_one(&mut *transaction);
     let now = now.await.map_err(at(WHAT))?;
     if wanted.is_empty() {
@@ -96,14 +97,14 @@ pub(super) async fn load(pool: &MySqlPool, wanted: &[Load]) -> Result<Loaded> {
     let rows = answers::wanted(wanted);
     let ids: Vec<_> = rows.iter().map(|row| row.run_id.as_str()).collect();
     let ids = json(&ids)?;
-    let runs = sqlx::query_as(LOAD_RUNS).bind(&ids);
+    let runs = sqlx::query_as(store.text(LOAD_RUNS)).bind(&ids);
     let runs: Vec<RunRow> = runs.fetch_all(&mut *transaction).await.map_err(at(WHAT))?;
-    let events = sqlx::query_as(LOAD_EVENTS).bind(json(&rows)?);
+    let events = sqlx::query_as(store.text(LOAD_EVENTS)).bind(json(&rows)?);
     let events: Vec<RecordRow> = events
         .fetch_all(&mut *transaction)
         .await
         .map_err(at(WHAT))?;
-    let inbox = sqlx::query_as(LOAD_INBOX).bind(&ids);
+    let inbox = sqlx::query_as(store.text(LOAD_INBOX)).bind(&ids);
     let inbox: Vec<RecordRow> = inbox.fetch_all(&mut *transaction).await.map_err(at(WHAT))?;
     transaction.commit().await.map_err(at(WHAT))?;
     answers::loaded(now, wanted, runs, events, inbox)

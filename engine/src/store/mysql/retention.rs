@@ -109,15 +109,15 @@ const KEEP: &str = concat!(
     ") ON DUPLICATE KEY UPDATE retention_us = VALUES(retention_us)"
 );
 
-pub(super) async fn retire(pool: &MySqlPool, retire: &Retire) -> Result<u64> {
+pub(super) async fn retire(store: &Mysql, retire: &Retire) -> Result<u64> {
     const WHAT: &str = "removing closed runs";
-    let mut transaction = Transaction::begin(pool, WHAT).await?;
+    let mut transaction = Transaction::begin(store, WHAT).await?;
     let due = sqlx::query_as(DUE)
         .bind(retire.namespace.as_str())
         .bind(micros(retire.closed_for))
         .bind(retire.archived)
         .bind(i64::from(retire.runs))
-        .fetch_all(&mut *transaction.0);
+        .fetch_all(&mut *transaction.inner);
     let mut going = DueRow::portion(due.await.map_err(at(WHAT))?, retire)?;
     let _: Vec<(String,)> = transaction.read(LOCK_INSTANCES, &going).await?;
     let runs: Vec<(String,)> = transaction.read(LOCK_RUNS, &DueRow::runs(&going)).await?;
@@ -129,7 +129,7 @@ pub(super) async fn retire(pool: &MySqlPool, retire: &Retire) -> Result<u64> {
     for statement in DROP {
         transaction.put(statement, &runs).await?;
     }
-    transaction.0.commit().await.map_err(at_commit(WHAT))?;
+    transaction.inner.commit().await.map_err(at_commit(WHAT))?;
     Ok(runs.len() as u64)
 }
 

@@ -207,24 +207,24 @@ pub(super) async fn due(store: &Mysql, asked: &DueSchedules) -> Result<DuePage> 
         .await
         .map_err(at(WHAT))?;
     let mut seen = Seen::new(rows)?;
-    keep_open(&mut transaction, &mut seen).await?;
+    keep_open(store, &mut transaction, &mut seen).await?;
     transaction.commit().await.map_err(at(WHAT))?;
     Ok(seen.due(asked, (now, next_due)))
 }
 
 pub(super) async fn describe(
-    pool: &MySqlPool,
+    store: &Mysql,
     of: &ScheduleKey,
 ) -> Result<Option<ScheduleDescription>> {
     const WHAT: &str = "describing a schedule";
-    let mut transaction = snapshot(pool, WHAT).await?;
+    let mut transaction = snapshot(&store.pool, WHAT).await?;
     let now = sqlx::query_scalar(CLOCK).fetch_one(&mut *transaction);
     let now: i64 = now.await.map_err(at(WHAT))?;
     let rows = sqlx::query_as(ONE);
     let rows = rows.bind(of.namespace.as_str()).bind(of.id.as_str());
     let rows: Vec<ScheduleRow> = rows.fetch_all(&mut *transaction).await.map_err(at(WHAT))?;
     let mut seen = Seen::new(rows)?;
-    keep_open(&mut transaction, &mut seen).await?;
+    keep_open(store, &mut transaction, &mut seen).await?;
     let fires = sqlx::query_as(FIRES);
     let fires = fires.bind(of.namespace.as_str()).bind(of.id.as_str());
     let fires = fires.bind(KEPT_FIRES).fetch_all(&mut *transaction);
@@ -233,12 +233,12 @@ pub(super) async fn describe(
     seen.description(now, fires)
 }
 
-async fn keep_open(connection: &mut MySqlConnection, seen: &mut Seen) -> Result<()> {
+async fn keep_open(store: &Mysql, connection: &mut MySqlConnection, seen: &mut Seen) -> Result<()> {
     let running = seen.running()?;
     let open: Vec<OpenRow> = match running.as_slice() {
         [] => Vec::new(),
         running => {
-            let read = sqlx::query_as(OPEN).bind(json(running)?);
+            let read = sqlx::query_as(store.text(OPEN)).bind(json(running)?);
             let read = read.fetch_all(connection);
             read.await.map_err(at("reading what schedules started"))?
         }

@@ -3,31 +3,39 @@
 use coord_core::{Error, Result};
 use sqlx::MySqlConnection;
 
+use super::dialect::Dialect;
 use super::error::at;
 
 /// What every session begins with. A transaction that waits five seconds for a lock is in a
 /// conflict that it should leave. One in which nothing comes for ten seconds is of a process that
 /// stands still, and would hold its locks until that one goes on: MariaDB ends it. MySQL has no such
-/// setting, and keeps the locks for as long as the connection lives.
+/// setting, and keeps the locks for as long as the connection lives. The answer is the server's
+/// version.
 pub(super) const SETUP: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
     SET SESSION innodb_lock_wait_timeout = 5 /*M!, SESSION idle_transaction_timeout = 10 */;
-    SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES')";
+    SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES');
+    SELECT VERSION()";
 
 /// The level has one name or the other, by product and version.
 const VARIABLES: &str = "SHOW SESSION VARIABLES WHERE Variable_name
-    IN ('tx_isolation', 'transaction_isolation', 'time_zone')";
+    IN ('tx_isolation', 'transaction_isolation', 'time_zone', 'version')";
 
-/// Whether the engine can work in a session that it did not set up.
+/// Whether the engine can work in a session that it did not set up, and in which dialect.
 ///
 /// # Errors
 /// `Invalid` when its transactions are not at `READ COMMITTED`: another level reads what is past,
 /// and locks what nobody asked for; or when its clock is not in UTC.
-pub(super) async fn check(connection: &mut MySqlConnection) -> Result<()> {
+pub(super) async fn check(connection: &mut MySqlConnection) -> Result<Dialect> {
     const WHAT: &str = "looking at a session";
     let rows = sqlx::query_as(VARIABLES).fetch_all(connection).await;
     let rows: Vec<(String, String)> = rows.map_err(at(WHAT))?;
+    let mut dialect = Dialect::default();
     for (name, value) in rows {
         let needed = match name.as_str() {
+            "version" => {
+                dialect = Dialect::of(&value);
+                continue;
+            }
             "time_zone" => "+00:00",
             _ => "READ-COMMITTED",
         };
@@ -36,7 +44,7 @@ pub(super) async fn check(connection: &mut MySqlConnection) -> Result<()> {
             return Err(Error::invalid(message));
         }
     }
-    Ok(())
+    Ok(dialect)
 }
 
 #[cfg(test)]

@@ -226,7 +226,7 @@ pub(super) async fn charge(store: &Mysql, claim: &Claim, charges: &[OfKind<Charg
 }
 
 async fn charge_of(store: &Mysql, claim: &Claim, kind: TaskKind, charges: &[Charge]) -> Result<()> {
-    let charge = sqlx::query(CHARGE).bind(claim.namespace.as_str());
+    let charge = sqlx::query(store.text(CHARGE)).bind(claim.namespace.as_str());
     let charge = charge.bind(claim.queue.as_str()).bind(kind.as_str());
     let charged = charge.bind(json(&charges)?).execute(&store.pool).await;
     charged.map_err(at_commit("charging shares"))?;

@@ -42,15 +42,15 @@ const BACKLOGS: &str = backlogs_of_tasks!("?", "(? IS NULL OR namespace = ?)");
 const UNDER_WAY: &str = backlogs_under_way!("?", "(? IS NULL OR namespace = ?)");
 const PAID: &str = backlogs_paid!("(? IS NULL OR namespace = ?)");
 
-pub(super) async fn enlist(pool: &MySqlPool, worker: &Enlistment) -> Result<()> {
+pub(super) async fn enlist(store: &Mysql, worker: &Enlistment) -> Result<()> {
     const WHAT: &str = "enlisting a worker";
-    let mut transaction = Transaction::begin(pool, WHAT).await?;
+    let mut transaction = Transaction::begin(store, WHAT).await?;
     let cleared = sqlx::query(CLEAR).bind(&worker.worker);
     cleared
-        .execute(&mut *transaction.0)
+        .execute(&mut *transaction.inner)
         .await
         .map_err(at(WHAT))?;
-    sqlx::query(ENLIST)
+    sqlx::query(store.text(ENLIST))
         .bind(&worker.worker)
         .bind(worker.owner.as_str())
         .bind(worker.namespace.as_str())
@@ -59,10 +59,10 @@ pub(super) async fn enlist(pool: &MySqlPool, worker: &Enlistment) -> Result<()> 
         .bind(worker.types()?)
         .bind(worker.host.as_deref())
         .bind(json(&worker.builds())?)
-        .execute(&mut *transaction.0)
+        .execute(&mut *transaction.inner)
         .await
         .map_err(at(WHAT))?;
-    transaction.0.commit().await.map_err(at_commit(WHAT))
+    transaction.inner.commit().await.map_err(at_commit(WHAT))
 }
 
 pub(super) async fn dismiss(pool: &MySqlPool, worker: &str) -> Result<()> {
