@@ -22,12 +22,12 @@ use tokio::time::Instant;
 use crate::model::{BuildId, Namespace, OwnerId, Run, Timestamp};
 use crate::store::{
     Applied, Archival, Backlogs, BuildChange, Builds, Buried, Census, Claim, Claimed, ClosedRuns,
-    Description, DuePage, DueSchedules, Enlistment, Examination, Filter, Heartbeat, Hints, Lacking,
-    Listing, Load, Loaded, Long, NamespaceChange, NamespaceListing, NamespacePage, NamespaceRecord,
-    NewNamespace, Overdue, Page, Plan, Pooler, Registered, Registration, Renewal, Renewed, Reply,
-    Retire, Role, Roles, ScheduleDescription, ScheduleKey, ScheduleListing, SchedulePage, Store,
-    Survey, Sweep, Swept, Target, Tenant, Term, Unarchived, Unattended, WorkerFilter, WorkerRecord,
-    Write,
+    Declaration, Declarations, Description, DuePage, DueSchedules, Enlistment, Examination, Filter,
+    Heartbeat, Hints, Lacking, Listing, Load, Loaded, Long, NamespaceChange, NamespaceListing,
+    NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page, Plan, Pooler, Registered,
+    Registration, Renewal, Renewed, Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey,
+    ScheduleListing, SchedulePage, Store, Survey, Sweep, Swept, Target, Tenant, Term, Unarchived,
+    Unattended, WorkerFilter, WorkerRecord, Write,
 };
 use tables::Tables;
 
@@ -172,6 +172,23 @@ impl Store for Memory {
 
     fn list_namespaces<'a>(&'a self, listing: &'a NamespaceListing) -> Reply<'a, NamespacePage> {
         self.reply(|tables| Ok(tables.list_namespaces(listing)))
+    }
+
+    fn declare_attribute<'a>(&'a self, new: &'a Declaration) -> Reply<'a, bool> {
+        self.reply(|tables| Ok(tables.declare_attribute(new)))
+    }
+
+    fn withdraw_attribute<'a>(
+        &'a self,
+        namespace: &'a Namespace,
+        name: &'a str,
+    ) -> Reply<'a, bool> {
+        let key = (namespace.clone(), name.to_owned());
+        self.reply(|tables| Ok(tables.declarations.remove(&key).is_some()))
+    }
+
+    fn declared_attributes<'a>(&'a self, namespace: &'a Namespace) -> Reply<'a, Declarations> {
+        self.reply(|tables| Ok(tables.declared_attributes(namespace)))
     }
 
     fn due_schedules<'a>(&'a self, due: &'a DueSchedules) -> Reply<'a, DuePage> {

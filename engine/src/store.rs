@@ -46,6 +46,7 @@
 //! | Hints are read in the order of their numbers, and old ones go. | `hints_are_read_in_their_order_by_all`, `old_hints_go` |
 //! | A store that keeps to a namespace takes back, ends, fires, removes and buries nothing of another. | `a_node_touches_nothing_of_another_namespace` |
 //! | A namespace is registered once, and keeps what it was registered with until that is changed. | `a_namespace_is_registered_once`, `what_a_namespace_was_registered_with_changes_as_far_as_it_is_said` |
+//! | A search attribute is declared once in its namespace, until it is withdrawn. | `a_search_attribute_is_declared_once_until_it_is_withdrawn`, `a_namespace_declares_so_many_search_attributes_and_no_more` |
 //! | A claim takes no task of a build that it does not name, and leaves it as it is. | `a_claim_leaves_what_its_builds_cannot_go_on_with` |
 //! | A claim takes no run that began with code that it does not name, and the first code that is recorded stays. | `a_claim_leaves_runs_that_began_with_other_code` |
 //! | A mark goes with a run to its tasks. | `a_mark_goes_with_a_run_to_its_tasks` |
@@ -84,6 +85,7 @@ mod builds;
 mod caller;
 mod census;
 mod claim;
+mod declarations;
 mod examine;
 mod fairness;
 mod fleet;
@@ -134,6 +136,8 @@ pub use claim::{
     Claim, Claimed, ClaimedTask, Lacking, Load, Loaded, LoadedRun, Overdue, Renewal, RenewalItem,
     Renewed, StillHeld, Sweep, Swept, Unattended, Wanted,
 };
+pub(crate) use declarations::MAX_DECLARATIONS;
+pub use declarations::{AttributeKind, Declaration, Declarations, Declared};
 pub use examine::{Examination, Long, Plan, Pooler, Risk};
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use fairness::{Share, charges, portions};
@@ -269,6 +273,17 @@ pub trait Store: Send + Sync + 'static {
 
     /// The namespaces that are registered, by their names.
     fn list_namespaces<'a>(&'a self, listing: &'a NamespaceListing) -> Reply<'a, NamespacePage>;
+
+    /// Declares a search attribute. `false`, and nothing happened, when its name is declared, or
+    /// as many are as may be.
+    fn declare_attribute<'a>(&'a self, new: &'a Declaration) -> Reply<'a, bool>;
+
+    /// Takes the declaration of a search attribute back. Whether it was declared.
+    fn withdraw_attribute<'a>(&'a self, namespace: &'a Namespace, name: &'a str)
+    -> Reply<'a, bool>;
+
+    /// The search attributes that a namespace declares.
+    fn declared_attributes<'a>(&'a self, namespace: &'a Namespace) -> Reply<'a, Declarations>;
 
     /// Whether the schema of this version can be read: otherwise the error says what is missing,
     /// tables or rights, and what to do about it.

@@ -22,6 +22,7 @@ mod queues;
 mod run;
 mod runs;
 mod schedules;
+mod search_attributes;
 mod system;
 mod traced;
 mod visibility;
@@ -96,6 +97,7 @@ fn known_routes() -> OpenApiRouter<Node> {
         .merge(import::routes())
         .merge(schedules::routes())
         .merge(namespaces::routes())
+        .merge(search_attributes::routes())
         .merge(queues::routes())
         .merge(workers::routes())
         .merge(system::routes())

@@ -7,8 +7,9 @@ use super::claim::is_within;
 use super::tables::Tables;
 use crate::model::{Namespace, RunId, Timestamp};
 use crate::store::{
-    Archival, Archived, ClosedRuns, NamespaceChange, NamespaceListing, NamespacePage,
-    NamespaceRecord, NewNamespace, Retire, Tenant, Unarchived, portion,
+    Archival, Archived, ClosedRuns, Declaration, Declarations, MAX_DECLARATIONS, NamespaceChange,
+    NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Retire, Tenant, Unarchived,
+    portion,
 };
 
 impl Tables {
@@ -143,6 +144,25 @@ impl Tables {
         }
         record.retention = change.retention.unwrap_or(record.retention);
         true
+    }
+
+    pub(super) fn declared_attributes(&self, namespace: &Namespace) -> Declarations {
+        let own = self
+            .declarations
+            .iter()
+            .filter(|((of, _), _)| of == namespace);
+        own.map(|((_, name), kind)| (name.clone(), *kind)).collect()
+    }
+
+    pub(super) fn declare_attribute(&mut self, new: &Declaration) -> bool {
+        let declared = self.declared_attributes(&new.namespace);
+        let is_new = !declared.contains_key(&new.name);
+        let has_room = declared.len() < MAX_DECLARATIONS as usize;
+        if is_new && has_room {
+            let key = (new.namespace.clone(), new.name.clone());
+            self.declarations.insert(key, new.kind);
+        }
+        is_new && has_room
     }
 
     pub(super) fn list_namespaces(&self, listing: &NamespaceListing) -> NamespacePage {

@@ -12,8 +12,8 @@ use crate::model::{
     Timestamp, TypeName, WorkflowId,
 };
 use crate::store::{
-    Archived, CommandKind, Ending, Enlistment, Incarnation, NamespaceRecord, NewActivity, Ready,
-    ScheduleKey, Target, Term,
+    Archived, AttributeKind, CommandKind, Ending, Enlistment, Incarnation, NamespaceRecord,
+    NewActivity, Ready, ScheduleKey, Target, Term,
 };
 
 #[derive(Default)]
@@ -29,6 +29,7 @@ pub(super) struct Tables {
     pub(super) fleet: BTreeMap<OwnerId, Member>,
     pub(super) roles: HashMap<String, Term>,
     pub(super) namespaces: BTreeMap<Namespace, NamespaceRecord>,
+    pub(super) declarations: BTreeMap<(Namespace, String), AttributeKind>,
     /// What is promoted, and what that replaced.
     pub(super) promoted: HashMap<Namespace, (Option<BuildId>, Option<BuildId>)>,
     pub(super) endings: BTreeMap<(Namespace, BuildId), (Ending, Timestamp)>,

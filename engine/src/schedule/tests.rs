@@ -341,6 +341,9 @@ impl Store for Unsteady {
         change_namespace(change: &'a crate::store::NamespaceChange) -> bool;
         describe_namespace(namespace: &'a Namespace) -> Option<NamespaceRecord>;
         list_namespaces(listing: &'a NamespaceListing) -> NamespacePage;
+        declare_attribute(new: &'a crate::store::Declaration) -> bool;
+        withdraw_attribute(namespace: &'a Namespace, name: &'a str) -> bool;
+        declared_attributes(namespace: &'a Namespace) -> crate::store::Declarations;
         due_schedules(due: &'a DueSchedules) -> DuePage;
         describe_schedule(of: &'a ScheduleKey) -> Option<ScheduleDescription>;
         list_schedules(listing: &'a ScheduleListing) -> SchedulePage;

@@ -8,12 +8,12 @@ use tokio::time::Instant;
 
 use super::{
     Applied, Archival, Backlogs, BuildChange, Builds, Buried, CallerTransaction, Census, Claim,
-    Claimed, ClosedRuns, Description, DuePage, DueSchedules, Enlistment, Examination, Filter,
-    Heartbeat, Hints, Lacking, Listing, Load, Loaded, NamespaceChange, NamespaceListing,
-    NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page, Registered, Registration, Renewal,
-    Renewed, Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey, ScheduleListing,
-    SchedulePage, Store, Survey, Sweep, Swept, Target, Tenant, Term, Unarchived, Unattended,
-    WorkerFilter, WorkerRecord, Write,
+    Claimed, ClosedRuns, Declaration, Declarations, Description, DuePage, DueSchedules, Enlistment,
+    Examination, Filter, Heartbeat, Hints, Lacking, Listing, Load, Loaded, NamespaceChange,
+    NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page, Registered,
+    Registration, Renewal, Renewed, Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey,
+    ScheduleListing, SchedulePage, Store, Survey, Sweep, Swept, Target, Tenant, Term, Unarchived,
+    Unattended, WorkerFilter, WorkerRecord, Write,
 };
 use crate::meter::Meter;
 use crate::model::{BuildId, Namespace, OwnerId, Run, Timestamp};
@@ -73,6 +73,9 @@ impl Store for Measured {
         Other keep(namespace: &'a Namespace, retention: Duration) -> ();
         Other create_namespace(new: &'a NewNamespace) -> bool;
         Other change_namespace(change: &'a NamespaceChange) -> bool;
+        Other declare_attribute(new: &'a Declaration) -> bool;
+        Other withdraw_attribute(namespace: &'a Namespace, name: &'a str) -> bool;
+        Read declared_attributes(namespace: &'a Namespace) -> Declarations;
         Other look() -> ();
         Read describe_namespace(namespace: &'a Namespace) -> Option<NamespaceRecord>;
         Read list_namespaces(listing: &'a NamespaceListing) -> NamespacePage;

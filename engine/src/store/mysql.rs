@@ -12,6 +12,7 @@ mod builds;
 mod census;
 mod claim;
 mod dialect;
+mod declarations;
 mod error;
 mod examine;
 mod fleet;
@@ -45,12 +46,12 @@ use super::batch::{self as batches, retry};
 use super::fairness::Tours;
 use super::{
     Applied, Archival, Backlogs, BuildChange, Builds, Buried, CallerTransaction, Census, Claim,
-    Claimed, ClosedRuns, Description, DuePage, DueSchedules, Enlistment, Examination, Filter,
-    Heartbeat, Hints, Lacking, Listing, Load, Loaded, NamespaceChange, NamespaceListing,
-    NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page, Registered, Registration, Renewal,
-    Renewed, Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey, ScheduleListing,
-    SchedulePage, Server, Store, Survey, Sweep, Swept, Target, Tenant, Term, Unarchived,
-    Unattended, WorkerFilter, WorkerRecord, Write,
+    Claimed, ClosedRuns, Declaration, Declarations, Description, DuePage, DueSchedules, Enlistment,
+    Examination, Filter, Heartbeat, Hints, Lacking, Listing, Load, Loaded, NamespaceChange,
+    NamespaceListing, NamespacePage, NamespaceRecord, NewNamespace, Overdue, Page, Registered,
+    Registration, Renewal, Renewed, Reply, Retire, Role, Roles, ScheduleDescription, ScheduleKey,
+    ScheduleListing, SchedulePage, Server, Store, Survey, Sweep, Swept, Target, Tenant, Term,
+    Unarchived, Unattended, WorkerFilter, WorkerRecord, Write,
 };
 use crate::model::{BuildId, Namespace, OwnerId, Run, Timestamp, micros};
 use crate::operator::Connections;
@@ -239,6 +240,24 @@ impl Store for Mysql {
 
     fn list_namespaces<'a>(&'a self, listing: &'a NamespaceListing) -> Reply<'a, NamespacePage> {
         Box::pin(retry(|| namespaces::list(&self.pool, listing)))
+    }
+
+    fn declare_attribute<'a>(&'a self, new: &'a Declaration) -> Reply<'a, bool> {
+        Box::pin(retry(|| declarations::declare(&self.pool, new)))
+    }
+
+    fn withdraw_attribute<'a>(
+        &'a self,
+        namespace: &'a Namespace,
+        name: &'a str,
+    ) -> Reply<'a, bool> {
+        Box::pin(retry(|| {
+            declarations::withdraw(&self.pool, namespace, name)
+        }))
+    }
+
+    fn declared_attributes<'a>(&'a self, namespace: &'a Namespace) -> Reply<'a, Declarations> {
+        Box::pin(retry(|| declarations::list(&self.pool, namespace)))
     }
 
     fn due_schedules<'a>(&'a self, due: &'a DueSchedules) -> Reply<'a, DuePage> {

@@ -8,6 +8,7 @@ mod claims;
 mod clients;
 mod crowds;
 mod deaths;
+mod declarations;
 mod definitions;
 mod deploys;
 mod dialect;
@@ -264,6 +265,10 @@ on_every_dialect! {
         a_node_touches_nothing_of_another_namespace
         a_namespace_is_registered_once
         what_a_namespace_was_registered_with_changes_as_far_as_it_is_said
+    }
+    declarations {
+        a_search_attribute_is_declared_once_until_it_is_withdrawn
+        a_namespace_declares_so_many_search_attributes_and_no_more
     }
     searches {
         runs_are_found_by_each_kind_of_attribute

@@ -9,6 +9,7 @@ mod operators;
 mod problems;
 mod runs;
 mod schedules;
+mod search_attributes;
 mod snapshot;
 mod stage;
 mod starts;

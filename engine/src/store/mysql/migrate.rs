@@ -10,7 +10,7 @@ use crate::store::begin::place;
 
 /// Every step of the schema, from the first on. A step that was released is never changed; each
 /// leaves a schema on which the version before still works, and can be repeated after half of it.
-pub(super) const STEPS: [&str; 13] = [
+pub(super) const STEPS: [&str; 14] = [
     include_str!("../../../migrations/mysql/0001_engine.sql"),
     include_str!("../../../migrations/mysql/0002_schedules.sql"),
     include_str!("../../../migrations/mysql/0003_attributes.sql"),
@@ -24,6 +24,7 @@ pub(super) const STEPS: [&str; 13] = [
     include_str!("../../../migrations/mysql/0011_operations.sql"),
     include_str!("../../../migrations/mysql/0012_types.sql"),
     include_str!("../../../migrations/mysql/0013_fingerprints.sql"),
+    include_str!("../../../migrations/mysql/0014_declarations.sql"),
 ];
 
 const SERVER: &str = "SELECT VERSION()";

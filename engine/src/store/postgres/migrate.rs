@@ -9,7 +9,7 @@ use crate::store::begin::place;
 
 /// Every step of the schema, from the first on. A step that was released is never changed; each
 /// leaves a schema on which the version before still works.
-pub(super) const STEPS: [&str; 13] = [
+pub(super) const STEPS: [&str; 14] = [
     include_str!("../../../migrations/postgres/0001_engine.sql"),
     include_str!("../../../migrations/postgres/0002_schedules.sql"),
     include_str!("../../../migrations/postgres/0003_attributes.sql"),
@@ -23,6 +23,7 @@ pub(super) const STEPS: [&str; 13] = [
     include_str!("../../../migrations/postgres/0011_operations.sql"),
     include_str!("../../../migrations/postgres/0012_types.sql"),
     include_str!("../../../migrations/postgres/0013_fingerprints.sql"),
+    include_str!("../../../migrations/postgres/0014_declarations.sql"),
 ];
 
 /// Older ones are maintained by nobody, and tested by nobody.

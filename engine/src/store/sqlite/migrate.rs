@@ -7,7 +7,7 @@ use super::error::{at, at_commit};
 
 /// Every step of the schema, from the first on. A step that was released is never changed; each
 /// leaves a schema on which the version before still works.
-pub(super) const STEPS: [&str; 13] = [
+pub(super) const STEPS: [&str; 14] = [
     include_str!("../../../migrations/sqlite/0001_engine.sql"),
     include_str!("../../../migrations/sqlite/0002_schedules.sql"),
     include_str!("../../../migrations/sqlite/0003_attributes.sql"),
@@ -21,6 +21,7 @@ pub(super) const STEPS: [&str; 13] = [
     include_str!("../../../migrations/sqlite/0011_operations.sql"),
     include_str!("../../../migrations/sqlite/0012_types.sql"),
     include_str!("../../../migrations/sqlite/0013_fingerprints.sql"),
+    include_str!("../../../migrations/sqlite/0014_declarations.sql"),
 ];
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS engine_migrations (

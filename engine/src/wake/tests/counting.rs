@@ -81,6 +81,9 @@ counted! {
     change_namespace<'a>(change: &'a crate::store::NamespaceChange) -> bool;
     describe_namespace<'a>(namespace: &'a Namespace) -> Option<NamespaceRecord>;
     list_namespaces<'a>(listing: &'a NamespaceListing) -> NamespacePage;
+    declare_attribute<'a>(new: &'a crate::store::Declaration) -> bool;
+    withdraw_attribute<'a>(namespace: &'a Namespace, name: &'a str) -> bool;
+    declared_attributes<'a>(namespace: &'a Namespace) -> crate::store::Declarations;
     due_schedules<'a>(due: &'a DueSchedules) -> DuePage;
     describe_schedule<'a>(of: &'a ScheduleKey) -> Option<ScheduleDescription>;
     list_schedules<'a>(listing: &'a ScheduleListing) -> SchedulePage;
