@@ -267,10 +267,15 @@ impl Feed {
             self.received(push, &wire, give_up);
         }
         let heard = *heard.lock().unwrap_or_else(PoisonError::into_inner);
-        for (channel, topic) in &mut self.topics {
-            topic.interrupted(channel, Interruption::Connection, heard);
-        }
+        // What nobody has any more is missed by nobody.
         self.topics.retain(|_, topic| topic.is_wanted());
+        for (channel, topic) in &mut self.topics {
+            if let End::Closed = end {
+                topic.end(heard);
+            } else {
+                topic.interrupted(channel, Interruption::Connection, heard);
+            }
+        }
         end
     }
 

@@ -192,18 +192,26 @@ impl Topic {
     }
 
     pub(crate) fn interrupted(&mut self, channel: &Channel, cause: Interruption, heard: Instant) {
-        if self.is_receiving() {
-            self.set_receiving(false);
-            self.silent_since = Some(heard);
-            for waiting in &mut self.unconfirmed {
-                waiting.events = None;
-            }
+        if self.end(heard) {
             Signal::SubscriptionDropped {
                 cause,
                 channel: channel.clone(),
             }
             .emit();
         }
+    }
+
+    /// Nothing is received any more, as it was asked for or not. Whether anything was.
+    pub(crate) fn end(&mut self, heard: Instant) -> bool {
+        let was_receiving = self.is_receiving();
+        if was_receiving {
+            self.set_receiving(false);
+            self.silent_since = Some(heard);
+            for waiting in &mut self.unconfirmed {
+                waiting.events = None;
+            }
+        }
+        was_receiving
     }
 
     /// Takes over the subscribers of the same channel at another node.

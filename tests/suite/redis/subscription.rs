@@ -158,6 +158,22 @@ async fn after_a_long_outage_it_resubscribes_without_any_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_closes_raises_no_alarm_for_its_subscriptions() {
+    let server = need!(RedisServer::start().await);
+    let redis = connect(&server.url()).await;
+    let channel = key(&redis, "a").channel(0);
+    let mut subscription = redis.subscribe(&channel).await.expect("confirmed");
+    assert_eq!(pubsub_connections(&server).await, 1);
+
+    redis.shutdown(SOON).await.expect("nothing is under way");
+
+    let ended = tokio::time::timeout(SOON, subscription.next()).await;
+    assert!(ended.expect("it ends").is_none());
+    let fields = [("channel", channel.as_str())];
+    assert_eq!(recorder().seen("redis.subscription.dropped", &fields), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_comes_back_and_loads_its_data_is_followed_and_looked_at_once_it_has() {
     let loading = Duration::from_secs(30);
     let server = need!(RedisServer::builder().loading_for(loading).start().await);
