@@ -7,13 +7,14 @@ use jiff::SignedDuration;
 
 use super::problem::Problem;
 
-/// An instant in UTC, to the microsecond; `None` for one that does not come.
+/// An instant in UTC, to the microsecond; `None` for one that does not come. Always with six digits
+/// of it: Python reads three or six before 3.11, and no others.
 pub(crate) fn shown(instant: Timestamp) -> Option<String> {
     if !instant.comes() {
         return None;
     }
     let instant = jiff::Timestamp::from_microsecond(instant.as_micros()).ok()?;
-    Some(instant.to_string())
+    Some(format!("{instant:.6}"))
 }
 
 /// The instant that `text` says in RFC 3339.
@@ -44,6 +45,11 @@ mod tests {
         assert_eq!(text, "2030-03-17T17:46:40.123456Z");
         assert_eq!(read("at", &text).expect("an instant"), instant);
         assert_eq!(shown(Timestamp::NEVER), None);
+        for (micros, fraction) in [(0, "000000"), (500_000, "500000"), (120, "000120")] {
+            let text = shown(Timestamp::from_micros(1_900_000_000_000_000 + micros));
+            let expected = format!("2030-03-17T17:46:40.{fraction}Z");
+            assert_eq!(text, Some(expected), "{micros}");
+        }
     }
 
     #[test]

@@ -125,7 +125,7 @@ async fn a_schedule_fires_when_it_is_told_to_and_its_history_says_so(place: Plac
         .await;
     assert_eq!(
         history["events"][1]["payload"]["occurrence_time"],
-        "2025-01-01T02:00:00Z"
+        "2025-01-01T02:00:00.000000Z"
     );
     stage.finish().await;
 }
