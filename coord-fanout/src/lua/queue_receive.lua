@@ -26,15 +26,19 @@ local due = redis.call('ZRANGEBYSCORE', delayed, '-inf', now, 'LIMIT', 0, most_d
 if redis.call('EXISTS', ready) == 0 then
   redis.call('XGROUP', 'CREATE', ready, consumers, '0', 'MKSTREAM')
 end
+if #due > 0 then
+  -- Deletes nothing, see queue_settle.
+  redis.call('XDEL', ready, '0-0')
+end
 for _, packed in ipairs(due) do
   local id, group, attempts, body, _, trace = cmsgpack.unpack(packed)
-  redis.call('ZREM', delayed, packed)
   -- A message of an earlier version, or of none, has no trace.
   if trace and trace ~= '' then
     redis.call('XADD', ready, '*', 'i', id, 'g', group, 'n', attempts, 'b', body, 't', trace)
   else
     redis.call('XADD', ready, '*', 'i', id, 'g', group, 'n', attempts, 'b', body)
   end
+  redis.call('ZREM', delayed, packed)
 end
 
 local overdue = {}

@@ -29,6 +29,8 @@ end
 if redis.call('EXISTS', ready) == 0 then
   redis.call('XGROUP', 'CREATE', ready, consumers, '0', 'MKSTREAM')
 end
+-- Deletes nothing, see queue_settle.
+redis.call('XDEL', dead, '0-0')
 local held_back = 0
 for _, letter in ipairs(letters) do
   local entry, fields, list = letter[1][1], letter[1][2], letter[2]
@@ -36,7 +38,6 @@ for _, letter in ipairs(letters) do
   for i = 1, #fields, 2 do
     message[fields[i]] = fields[i + 1]
   end
-  redis.call('XDEL', dead, entry)
   if list > 0 and redis.call('LLEN', KEYS[list]) > 0 then
     redis.call('RPUSH', KEYS[list], cmsgpack.pack(message.i, message.g, message.b, message.t or ''))
     held_back = held_back + 1
@@ -51,6 +52,7 @@ for _, letter in ipairs(letters) do
       redis.call('XADD', ready, '*', 'i', message.i, 'g', message.g, 'n', 0, 'b', message.b)
     end
   end
+  redis.call('XDEL', dead, entry)
 end
 if held_back > 0 then
   redis.call('INCRBY', waiting, held_back)

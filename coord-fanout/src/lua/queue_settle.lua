@@ -20,10 +20,14 @@ for index = 5, #KEYS do
   redis.call('LLEN', KEYS[index])
 end
 local exists = redis.call('EXISTS', ready) == 1
+-- Deletes nothing. A server without memory permits all writes of a script that began with one that
+-- needs none, and what frees memory comes last here.
+redis.call('XDEL', ready, '0-0')
 local time = redis.call('TIME')
 -- Rounded up, so that no delay ends early.
 local now = time[1] * 1000 + math.ceil(time[2] / 1000)
 
+-- Last of all: where a command before it is refused, as by an ACL, the message is still there.
 local function leave(entry)
   redis.call('XACK', ready, consumers, entry)
   redis.call('XDEL', ready, entry)
@@ -45,14 +49,14 @@ local function advance(list)
   if list == 0 then
     return
   end
-  redis.call('LPOP', KEYS[list])
-  local next_message = redis.call('LINDEX', KEYS[list], 0)
+  local next_message = redis.call('LINDEX', KEYS[list], 1)
   if next_message then
     local id, group, body, trace = cmsgpack.unpack(next_message)
-    redis.call('LSET', KEYS[list], 0, '')
     add({i = id, g = group, b = body, t = trace}, 0)
+    redis.call('LSET', KEYS[list], 1, '')
     released = released + 1
   end
+  redis.call('LPOP', KEYS[list])
 end
 
 local function read(entry)
@@ -91,19 +95,20 @@ local function settle(at)
   elseif pending[4] ~= times then
     return LOST
   elseif verdict == 'complete' then
-    leave(entry)
     advance(list)
+    leave(entry)
     return DONE
   end
   local message = read(entry)
-  leave(entry)
   if not message then
     advance(list)
+    leave(entry)
     return GONE
   end
   local attempts = message.n + times
   if verdict == 'release' then
     add(message, attempts - 1)
+    leave(entry)
     return DONE
   elseif verdict == 'retry' and attempts < most_attempts then
     local delay = tonumber(ARGV[at + 4])
@@ -114,11 +119,13 @@ local function settle(at)
       redis.call('ZADD', delayed, now + delay,
         cmsgpack.pack(message.i, message.g, attempts, message.b, entry, message.t or ''))
     end
+    leave(entry)
     return DONE
   end
   -- What is abandoned was taken over to be given up, not to be tried.
   bury(message, verdict == 'abandon' and attempts - 1 or attempts, ARGV[at + 5])
   advance(list)
+  leave(entry)
   return DEAD
 end
 

@@ -379,3 +379,33 @@ async fn a_server_without_connections_for_waits_is_asked_in_growing_intervals() 
     let asked = looks().await - before;
     assert!(asked < 1000, "{asked} commands within {WAIT:?}");
 }
+
+#[tokio::test]
+async fn a_user_who_may_not_add_to_a_queue_loses_nothing_of_it() {
+    let rules = ["on", ">secret", "~*", "&*", "+@all"];
+    let server = need!(RedisServer::builder().user("app", &rules).start().await);
+    let url = server.url_as("app", "secret");
+    let queue = open(&connect(&url).await, visibility(VISIBILITY));
+    let group = grouped("g", &["head", "next"]);
+    enqueue(&queue, &[&[message("lone")], group.as_slice()].concat()).await;
+    let held = receive(&queue, 3, SOON).await;
+    assert_eq!(ids(&held), ["lone", "head"]);
+    let may = |what: &'static str| {
+        let server = &server;
+        async move {
+            let set = server.command(&["ACL", "SETUSER", "app", what]).await;
+            set.expect("the server takes it");
+        }
+    };
+
+    may("-xadd").await;
+    let retried = queue.retry(&held[0], Duration::ZERO, "again").await;
+    let completed = queue.complete(&held[1]).await;
+    may("+xadd").await;
+
+    for refused in [retried.map(drop), completed.map(drop)] {
+        let refused = refused.expect_err("it is not permitted");
+        assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused:#}");
+    }
+    assert_eq!(drain(&queue, 3).await.len(), 3);
+}
