@@ -1,4 +1,4 @@
-//! One process of the engine: its database, its committer, and who it is.
+//! One process of the engine: its database, its committer and its reader, and who it is.
 
 mod builder;
 mod process;
@@ -25,6 +25,7 @@ use crate::model::{Ids, Namespace, Queue, Timestamp};
 use crate::news::Newsroom;
 use crate::node::Node;
 use crate::quotas::Quotas;
+use crate::reader::Reader;
 use crate::recovery::Recovery;
 use crate::retention::{self, Right};
 use crate::stall::StallWatch;
@@ -59,6 +60,7 @@ pub(crate) struct Core {
     /// What this process does beside its calls.
     watching: Mutex<JoinSet<()>>,
     committer: Committer,
+    pub(crate) reader: Reader,
     fleet: Fleet,
     pub(crate) recovery: Recovery,
     pub(crate) node: Node,

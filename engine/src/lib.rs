@@ -127,6 +127,7 @@ pub mod news;
 mod node;
 pub mod operator;
 pub mod quotas;
+mod reader;
 mod recovery;
 mod refusals;
 mod retention;

@@ -21,6 +21,7 @@ use crate::model::{Ids, Namespace, NodeName};
 use crate::news::Newsroom;
 use crate::node::Node;
 use crate::quotas::Quotas;
+use crate::reader::Reader;
 use crate::recovery::Recovery;
 use crate::retention::RETENTION;
 use crate::signals::SIGNALS;
@@ -273,6 +274,7 @@ impl EngineBuilder {
         let newsroom = Arc::<Newsroom>::default();
         let hearers = (Arc::clone(&wake), Arc::clone(&meter), Arc::clone(&newsroom));
         let committer = Committer::new(Arc::clone(&store), Arc::clone(&clock), hearers);
+        let reader = Reader::new(Arc::clone(&store), Arc::clone(&clock));
         let mut watching = JoinSet::new();
         watching.spawn(wake::watch_ends(Arc::clone(&store), Arc::clone(&wake)));
         let core = Arc::new(Core {
@@ -286,6 +288,7 @@ impl EngineBuilder {
             newsroom,
             watching: Mutex::new(watching),
             committer,
+            reader,
             fleet,
             recovery,
             node: self.node,

@@ -136,11 +136,9 @@ impl Shop {
                 after,
                 limit: PAGE,
             };
-            let sent = Instant::now();
-            let mut loaded = self.core.store.load(&[wanted]).await?;
-            self.core.clock.observe(loaded.now, sent);
             let gone = || Error::corrupt(format!("run {run} has a task and no row"));
-            let mut run = loaded.runs.pop().flatten().ok_or_else(gone)?;
+            let loaded = self.core.reader.load(wanted).await?;
+            let mut run = loaded.ok_or_else(gone)?;
             let page = std::mem::take(&mut run.events);
             let is_last = page.len() < PAGE as usize;
             records.extend(page);
