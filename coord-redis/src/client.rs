@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::command::{Command, Reply, slot_of};
-use crate::config::{Config, Topology};
+use crate::config::{Config, LONGEST, Topology};
 use crate::lane::Lane;
 use crate::server::Server;
 use crate::signals::{Kept, Purpose, SIGNALS, Signal};
@@ -138,7 +138,8 @@ impl Redis {
     /// # Cancel safety
     /// As [`run`](Self::run).
     pub async fn run_within(&self, command: &Command, limit: Duration) -> Result<Reply> {
-        self.0.command.run(command, Instant::now() + limit).await
+        let deadline = Instant::now() + limit.min(LONGEST);
+        self.0.command.run(command, deadline).await
     }
 
     /// Runs a command within `limit` on the connection of the upkeep thread, which a busy runtime
@@ -151,7 +152,8 @@ impl Redis {
     /// # Cancel safety
     /// As [`run`](Self::run).
     pub async fn run_apart(&self, command: &Command, limit: Duration) -> Result<Reply> {
-        self.0.apart.run(command, Instant::now() + limit).await
+        let deadline = Instant::now() + limit.min(LONGEST);
+        self.0.apart.run(command, deadline).await
     }
 
     /// Runs `work` on the upkeep thread. [`shutdown`](Self::shutdown) waits for it.
@@ -238,7 +240,12 @@ impl Redis {
         let address = self.0.command.address(command.slot, deadline).await?;
         self.0
             .pools
-            .run(&address, command, block, self.0.config.deadline)
+            .run(
+                &address,
+                command,
+                block.min(LONGEST),
+                self.0.config.deadline,
+            )
             .await
     }
 
@@ -264,7 +271,7 @@ impl Redis {
         let address = address.await?;
         self.0
             .pools
-            .replicate(&address, write, replicas, within, limit)
+            .replicate(&address, write, replicas, within.min(LONGEST), limit)
             .await
     }
 

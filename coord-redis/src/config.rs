@@ -56,6 +56,11 @@ pub struct Config {
     pub(crate) blocking_connections: NonZeroUsize,
 }
 
+/// The longest of all times, a leap year, so that every duration may be asked for.
+pub(crate) const LONGEST: Duration = Duration::from_hours(366 * 24);
+/// The system is told twice of it, in milliseconds of 31 bits.
+const LONGEST_PING: Duration = Duration::from_hours(24);
+
 /// Consumers of one process, each blocking on its own.
 #[cfg(feature = "blocking")]
 const BLOCKING_CONNECTIONS: NonZeroUsize = NonZeroUsize::new(16).expect("not zero");
@@ -198,22 +203,22 @@ impl Config {
     /// How long a call may take when it says nothing else; 2 s by default.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = deadline;
+        self.deadline = deadline.min(LONGEST);
         self
     }
 
     /// How long one attempt to connect may take, handshakes included; 1 s by default.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
+        self.connect_timeout = timeout.min(LONGEST);
         self
     }
 
     /// How often an idle connection is checked; 2 s by default. A silent peer is found within
-    /// two intervals.
+    /// two intervals. At most a day.
     #[must_use]
     pub fn ping_interval(mut self, interval: Duration) -> Self {
-        self.ping_interval = interval;
+        self.ping_interval = interval.min(LONGEST_PING);
         self
     }
 

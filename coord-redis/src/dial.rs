@@ -159,7 +159,7 @@ async fn open(
     let dialed = handshake(stream, address, credentials, database, pushes).await;
     dialed.map_err(|error| match failure(&error, false) {
         Failure::Dropped => Error::unavailable(format!(
-            "{what}: it hung up or speaks something else; TLS wants a rediss:// URL"
+            "{what}: it hung up or speaks something else; TLS wants a rediss:// URL, and a server that has as many clients as its maxclients hangs up too"
         ))
         .with_source(error),
         _ => not_connected(&what, error),

@@ -102,7 +102,8 @@
 //! | an activity elsewhere | one for the claim, one for the result, one for the turn |
 //! | a signal | one, and a turn |
 //!
-//! Those of different runs share commits: see the committer's measurements in its source.
+//! Those of different runs share commits, and turns that have something to read share reads: see the
+//! committer and the reader in their sources.
 
 pub mod archive;
 mod aside;

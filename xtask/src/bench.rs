@@ -14,10 +14,11 @@ const PRIMITIVES: &str = "bench/primitives/Cargo.toml";
 const ENGINE: &str = "bench/engine/Cargo.toml";
 
 /// Those that `ENGINE` knows; the first one means all of them.
-const OF_ENGINE: [&str; 13] = [
+const OF_ENGINE: [&str; 14] = [
     "engine",
     "steps",
     "noop",
+    "drain",
     "start",
     "fan-out",
     "pickup",

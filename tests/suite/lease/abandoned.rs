@@ -74,7 +74,11 @@ async fn claims_that_are_dropped_while_the_server_stands_still_are_undone_when_i
     for resource in ["r0", "r1", "r2", "r3"] {
         let key = redis.keys().key("lease", &[&name(resource)]);
         is_gone_within(CLEANED_WITHIN, &server, &key).await;
-        assert!(was_granted(&server, &key).await, "{resource}");
+        // The shortest two may have been dropped before anything was sent.
+        assert!(
+            resource < "r2" || was_granted(&server, &key).await,
+            "{resource}"
+        );
         assert!(claim(&leases, resource, LONG).await.check().is_ok());
     }
 }

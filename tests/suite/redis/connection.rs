@@ -202,3 +202,25 @@ async fn nobody_at_the_address_is_unavailable_and_names_it() {
     let causes = coord_core::signals::Detail::error(&error).to_string();
     assert!(causes.contains(&proxy.port().to_string()), "{causes}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_wants_no_limit_may_say_so() {
+    let server = need!(RedisServer::start().await);
+    let config = config(&server.url()).deadline(Duration::MAX);
+    let config = config.connect_timeout(Duration::MAX);
+    let redis = Redis::connect(config.ping_interval(Duration::MAX)).await;
+    let redis = redis.expect("a server");
+    let key = key(&redis, "n");
+
+    let increment = Command::new("INCR").key(&key);
+    let shared = redis.run_within(&increment, Duration::MAX).await;
+    let apart = redis.run_apart(&increment, Duration::MAX).await;
+    let pooled = redis.run_blocking(&increment, Duration::MAX).await;
+    let replicated = redis.run_replicated(&increment, 0, Duration::MAX).await;
+
+    assert_eq!(shared.expect("it answers").int().ok(), Some(1));
+    assert_eq!(apart.expect("it answers").int().ok(), Some(2));
+    assert_eq!(pooled.expect("it answers").int().ok(), Some(3));
+    let (reply, confirmed) = replicated.expect("it answers");
+    assert_eq!((reply.int().ok(), confirmed), (Some(4), 0));
+}
