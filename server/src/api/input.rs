@@ -1,5 +1,7 @@
 //! Bodies, queries and paths, with their refusals as problems.
 
+use std::time::Duration;
+
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
@@ -11,6 +13,10 @@ use serde::de::DeserializeOwned;
 
 use super::MAX_BODY_BYTES;
 use super::problem::Problem;
+
+/// How long a body may take to arrive: half of what a request may take, so that the other half is
+/// left to carry it out.
+const ARRIVAL: Duration = Duration::from_secs(15);
 
 /// A JSON body; one that is missing is an empty object.
 pub(super) struct Body<T>(pub(super) T);
@@ -25,7 +31,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
             let status = StatusCode::PAYLOAD_TOO_LARGE;
             return Err(Problem::new(status, "body_too_large", why));
         }
-        let bytes = Bytes::from_request(request, state).await;
+        let arriving = Bytes::from_request(request, state);
+        let bytes = tokio::time::timeout(ARRIVAL, arriving).await;
+        let bytes = bytes.map_err(|_| late())?;
         let bytes = bytes.map_err(|rejection| unread(&rejection))?;
         if bytes.is_empty() {
             return read(b"{}").map(Self);
@@ -52,6 +60,12 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         return Ok(read);
     }
     Err(Problem::field("body", "it is an object"))
+}
+
+/// Nothing was done. The connection is of no more use: the rest of the body may still come.
+fn late() -> Problem {
+    let why = format!("the body did not arrive within {ARRIVAL:?}; nothing was done");
+    Problem::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", why)
 }
 
 fn unread(rejection: &BytesRejection) -> Problem {
@@ -116,4 +130,73 @@ pub(super) fn request_id(
     };
     let id = RequestId::new(id).map_err(|error| Problem::field(name, error.message()))?;
     Ok(Some(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::task::{Context, Poll, ready};
+
+    use axum::Router;
+    use axum::body::HttpBody;
+    use axum::response::Response;
+    use axum::routing::post;
+    use hyper::body::Frame;
+    use serde_json::Value;
+    use tokio::time::{Instant, Sleep};
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    /// An empty object whose end comes after a while.
+    struct Slow {
+        end: Pin<Box<Sleep>>,
+        left: Vec<&'static str>,
+    }
+
+    impl HttpBody for Slow {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            if self.left.len() == 1 {
+                ready!(self.end.as_mut().poll(context));
+            }
+            let part = self.left.pop();
+            Poll::Ready(part.map(|part| Ok(Frame::data(Bytes::from_static(part.as_bytes())))))
+        }
+    }
+
+    /// The answer to a body whose end comes after `span`.
+    async fn answered(span: Duration) -> Response {
+        let routes = Router::new().route("/", post(async |Body(_): Body<Value>| ()));
+        let body = Slow {
+            end: Box::pin(tokio::time::sleep(span)),
+            left: vec!["}", "{"],
+        };
+        let request = Request::post("/")
+            .header(CONTENT_TYPE, "application/json")
+            .body(axum::body::Body::new(body));
+        let answer = routes.oneshot(request.expect("a request")).await;
+        answer.expect("an answer")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_is_waited_for_and_then_no_longer() {
+        let in_time = answered(ARRIVAL.mul_f64(0.999)).await;
+        let began = Instant::now();
+        let late = answered(Duration::from_hours(1)).await;
+
+        assert_eq!(in_time.status(), StatusCode::OK);
+        assert!(began.elapsed() >= ARRIVAL && began.elapsed() < ARRIVAL * 2);
+        assert_eq!(late.status(), StatusCode::REQUEST_TIMEOUT);
+        assert_eq!(late.headers()[CONTENT_TYPE], "application/problem+json");
+        let body = axum::body::to_bytes(late.into_body(), 4096).await;
+        let body = String::from_utf8(body.expect("a body").to_vec()).expect("text");
+        assert!(body.contains(r#""reason":"body_timeout""#), "{body}");
+    }
 }
