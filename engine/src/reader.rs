@@ -123,7 +123,9 @@ impl Database {
                     let error = Error::new(error.kind(), error.to_string());
                     _ = question.reply.send(Err(error));
                 }
-                _ = first.map(|question| question.reply.send(Err(error)));
+                if let Some(question) = first {
+                    _ = question.reply.send(Err(error));
+                }
             }
         }
     }
