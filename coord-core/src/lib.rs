@@ -42,6 +42,8 @@
 //! `contract`, off by default: renders what operators get from declared signals and checks it, for
 //! tests and CI.
 
+use std::time::Duration;
+
 mod backoff;
 #[cfg(feature = "calendar")]
 mod calendar;
@@ -64,6 +66,10 @@ pub use name::Name;
 pub use token::{ClaimToken, FencingToken};
 pub use trace::TraceContext;
 pub use ttl::Ttl;
+
+/// The longest wait, a leap year: whoever asks for more, as by [`Duration::MAX`],
+/// waits this long, since an instant beyond may be none that the system can tell.
+pub const LONGEST_WAIT: Duration = Duration::from_hours(366 * 24);
 
 #[doc(hidden)]
 pub use tracing as __tracing;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coord_core::signals::Detail;
-use coord_core::{Error, ErrorKind, FencingToken, Key, Name, Result};
+use coord_core::{Error, ErrorKind, FencingToken, Key, LONGEST_WAIT, Name, Result};
 use coord_lease::{Holder, Leases, Owner};
 use coord_redis::{Kept, Redis};
 use tokio::time::Instant;
@@ -17,9 +17,6 @@ use crate::{Lock, LockOptions, reentry, wait};
 
 /// The kind of key that the locks of this crate are.
 const KIND: &str = "lock";
-
-/// The longest wait, a leap year, so that every duration may be asked for.
-const LONGEST_WAIT: Duration = Duration::from_hours(366 * 24);
 
 /// The owner's name where none is given: its host and process stand beside it.
 const UNNAMED: &str = "unnamed";

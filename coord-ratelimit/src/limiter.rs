@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coord_core::signals::Detail;
-use coord_core::{Error, ErrorKind, Key, Name, Result};
+use coord_core::{Error, ErrorKind, Key, LONGEST_WAIT, Name, Result};
 use coord_redis::{Command, Redis};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -23,9 +23,6 @@ use crate::wire::{self, Answer};
 
 /// The most limits of one limiter: each costs every call of it some microseconds of the server.
 const MAX_LIMITS: usize = 8;
-
-/// The longest wait, a leap year, so that every duration may be asked for.
-const LONGEST_WAIT: Duration = Duration::from_hours(366 * 24);
 
 /// What a denied caller waits at least: the unit in which limits count.
 pub(crate) const SHORTEST: Duration = Duration::from_micros(1);

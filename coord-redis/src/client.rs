@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use coord_core::signals::Detail;
-use coord_core::{Env, Error, ErrorKind, Key, KeySpace, Pattern, Result};
+use coord_core::{Env, Error, ErrorKind, Key, KeySpace, LONGEST_WAIT, Pattern, Result};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::command::{Command, Reply, slot_of};
-use crate::config::{Config, LONGEST, Topology};
+use crate::config::{Config, Topology};
 use crate::lane::Lane;
 use crate::server::Server;
 use crate::signals::{Kept, Purpose, SIGNALS, Signal};
@@ -138,7 +138,7 @@ impl Redis {
     /// # Cancel safety
     /// As [`run`](Self::run).
     pub async fn run_within(&self, command: &Command, limit: Duration) -> Result<Reply> {
-        let deadline = Instant::now() + limit.min(LONGEST);
+        let deadline = Instant::now() + limit.min(LONGEST_WAIT);
         self.0.command.run(command, deadline).await
     }
 
@@ -152,7 +152,7 @@ impl Redis {
     /// # Cancel safety
     /// As [`run`](Self::run).
     pub async fn run_apart(&self, command: &Command, limit: Duration) -> Result<Reply> {
-        let deadline = Instant::now() + limit.min(LONGEST);
+        let deadline = Instant::now() + limit.min(LONGEST_WAIT);
         self.0.apart.run(command, deadline).await
     }
 
@@ -243,7 +243,7 @@ impl Redis {
             .run(
                 &address,
                 command,
-                block.min(LONGEST),
+                block.min(LONGEST_WAIT),
                 self.0.config.deadline,
             )
             .await
@@ -271,7 +271,7 @@ impl Redis {
         let address = address.await?;
         self.0
             .pools
-            .replicate(&address, write, replicas, within.min(LONGEST), limit)
+            .replicate(&address, write, replicas, within.min(LONGEST_WAIT), limit)
             .await
     }
 

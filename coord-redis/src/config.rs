@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use coord_core::signals::Detail;
-use coord_core::{Env, Error, KeySpace, Result};
+use coord_core::{Env, Error, KeySpace, LONGEST_WAIT, Result};
 
 use crate::signals::Signal;
 
@@ -56,8 +56,6 @@ pub struct Config {
     pub(crate) blocking_connections: NonZeroUsize,
 }
 
-/// The longest of all times, a leap year, so that every duration may be asked for.
-pub(crate) const LONGEST: Duration = Duration::from_hours(366 * 24);
 /// The system is told twice of it, in milliseconds of 31 bits.
 const LONGEST_PING: Duration = Duration::from_hours(24);
 
@@ -203,14 +201,14 @@ impl Config {
     /// How long a call may take when it says nothing else; 2 s by default.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = deadline.min(LONGEST);
+        self.deadline = deadline.min(LONGEST_WAIT);
         self
     }
 
     /// How long one attempt to connect may take, handshakes included; 1 s by default.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout.min(LONGEST);
+        self.connect_timeout = timeout.min(LONGEST_WAIT);
         self
     }
 
